@@ -1,0 +1,1 @@
+//! The adapters that come with Mosaic, and the metadata every adapter has

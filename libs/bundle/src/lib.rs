@@ -1,0 +1,1 @@
+//! The sealed bundle a run is started with: layout, seal and verification

@@ -1,0 +1,1 @@
+//! Strict intake of JSON documents, the configuration and the limits table

@@ -1,0 +1,27 @@
+//! The run record: its closed lists, its events and how it is folded from them.
+//!
+//! Invariants:
+//! - A record is a pure function of the run's events ([`RunRecord::fold`]); whatever is stored beside the events is a
+//!   projection and can be rebuilt.
+//! - Every list that people and programs branch on is closed and lives here once ([`Refusal`], [`EndReason`], [`Note`],
+//!   [`RunStatus`], [`Tool`], [`Backend`]); kebab-case for people and JSON, UPPER_SNAKE on the wire, both derived from one
+//!   spelling.
+
+mod actor;
+mod closed_list;
+mod event;
+mod limits;
+mod lists;
+mod run_record;
+mod spec;
+
+pub use actor::{Actor, InvalidActor};
+pub use closed_list::UnknownValue;
+pub use event::{EventMeta, Outcome, RunEvent, StepFacts, StepState};
+pub use limits::{LIMITS, Limit, Limits, OverCap};
+pub use lists::{ActivitySource, Backend, EndReason, Enforcement, Environment, Note, Refusal, RunStatus, Tool};
+pub use run_record::{Activity, Containment, IllegalEvent, Output, RunRecord};
+pub use spec::{Document, RunSpec, Workspace};
+
+/// Longest response that a record shows, in bytes; all of it is in `stdout.txt`.
+pub const RESPONSE_SHOWN_BYTES: usize = 1024 * 1024;

@@ -1,0 +1,260 @@
+//! The closed lists.
+
+use crate::closed_list::closed_list;
+
+closed_list! {
+    /// Where a run is in its life.
+    "status" RunStatus {
+        /// Recorded; waits for a launcher, or for its workspace or session.
+        Queued = "queued",
+        /// A launcher prepares workspace, prompt and bundle.
+        Preparing = "preparing",
+        /// The adapter runs.
+        Running = "running",
+        /// The adapter answered and every expectation held.
+        Succeeded = "succeeded",
+        /// The adapter ran, and the run did not succeed.
+        Failed = "failed",
+        /// Ended by a stop.
+        Cancelled = "cancelled",
+        /// What happened can't be known any more.
+        Lost = "lost",
+        /// Never ran.
+        Refused = "refused",
+    }
+}
+
+impl RunStatus {
+    /// True for a state that is never left.
+    #[must_use]
+    pub const fn is_terminal(self) -> bool {
+        !matches!(self, Self::Queued | Self::Preparing | Self::Running)
+    }
+}
+
+closed_list! {
+    /// Why a step did not happen.
+    "refusal" Refusal {
+        /// The request itself is malformed.
+        InvalidRequest = "invalid-request",
+        /// The configuration is not usable.
+        InvalidConfig = "invalid-config",
+        /// No such adapter, or one that this build can't run.
+        UnknownAdapter = "unknown-adapter",
+        /// The backend or adapter is not allowed in this environment.
+        BackendNotAllowed = "backend-not-allowed",
+        /// The installed harness is not one that the adapter works with.
+        HarnessIncompatible = "harness-incompatible",
+        /// The requirement is not in the list.
+        UnknownRequirement = "unknown-requirement",
+        /// The human input that a task answers is not recorded.
+        RequestNotFound = "request-not-found",
+        /// A blocking decision needs a task.
+        TaskRequired = "task-required",
+        /// The caller may not do this.
+        NotPermitted = "not-permitted",
+        /// The caller has not said who it is, or nobody of that name is known.
+        Unauthenticated = "unauthenticated",
+        /// The session or workspace is in use.
+        SessionLive = "session-live",
+        /// The session to resume is gone.
+        SessionMissing = "session-missing",
+        /// The workspace to resume in is gone.
+        WorkspaceMissing = "workspace-missing",
+        /// A missing checkout could not be made.
+        CheckoutFailed = "checkout-failed",
+        /// The bundle is not the one that was sealed.
+        BundleChanged = "bundle-changed",
+        /// The image is not on this host.
+        ImageMissing = "image-missing",
+        /// No release is active.
+        NoActiveRelease = "no-active-release",
+        /// The sandbox that was asked for can't be made here; a weaker one is never taken instead.
+        SandboxUnavailable = "sandbox-unavailable",
+        /// A workspace would be shared in a way that is not allowed.
+        MixedWiring = "mixed-wiring",
+        /// Too little free disk.
+        DiskLow = "disk-low",
+        /// A limit is above its hard cap.
+        LimitOverCap = "limit-over-cap",
+        /// Contracts and request don't fit the prompt's budget.
+        PromptOverBudget = "prompt-over-budget",
+        /// The writer's lease has a lower epoch than the one in force.
+        StaleLease = "stale-lease",
+        /// Somebody else holds what was asked for.
+        Superseded = "superseded",
+        /// The preparation had no live owner any more.
+        Interrupted = "interrupted",
+    }
+}
+
+closed_list! {
+    /// Why a run that ran did not succeed.
+    "reason" EndReason {
+        /// The answer is not the one expected.
+        ExpectMismatch = "expect-mismatch",
+        /// The adapter exited with an error, by a signal, or without its turn marker.
+        AdapterFailed = "adapter-failed",
+        /// The harness's stream was not what it promises.
+        MalformedStream = "malformed-stream",
+        /// The adapter exited well and said nothing.
+        NoAnswer = "no-answer",
+        /// The model stopped before its answer was complete.
+        AnswerCut = "answer-cut",
+        /// The wall limit.
+        TimedOut = "timed-out",
+        /// The idle limit.
+        Idle = "idle",
+        /// The model produced nothing in time.
+        NoActivity = "no-activity",
+        /// The memory limit.
+        Oom = "oom",
+        /// The limit of processes.
+        ProcessLimit = "process-limit",
+        /// The limit of disk space.
+        DiskLimit = "disk-limit",
+        /// The limit of spending or tokens.
+        SpendLimit = "spend-limit",
+        /// The session can't be resumed.
+        SessionUnusable = "session-unusable",
+        /// The provider refused the credential.
+        ProviderAuth = "provider-auth",
+        /// The provider's rate limit.
+        ProviderRateLimit = "provider-rate-limit",
+        /// The provider is overloaded.
+        ProviderOverloaded = "provider-overloaded",
+        /// Another error of the provider.
+        ProviderError = "provider-error",
+        /// Named checks did not pass.
+        ChecksFailed = "checks-failed",
+        /// Ended by a stop.
+        Cancelled = "cancelled",
+        /// The runner died under the run.
+        RunnerLost = "runner-lost",
+        /// The harness turned out not to be one that the adapter works with.
+        HarnessIncompatible = "harness-incompatible",
+    }
+}
+
+closed_list! {
+    /// What a record notes without ending the run.
+    "note" Note {
+        /// Output beyond the limit was counted and digested, not kept.
+        OutputTruncated = "output-truncated",
+        /// The adapter's process went on after its turn marker and was killed.
+        Lingered = "lingered",
+        /// Mission and task have no tool in common.
+        ToolFreeByPolicy = "tool-free-by-policy",
+        /// The workspace is not as the session left it.
+        WorkspaceChanged = "workspace-changed",
+        /// The harness is newer than the session's.
+        HarnessUpdated = "harness-updated",
+        /// The session could not be resumed; a new one was begun.
+        FreshSession = "fresh-session",
+    }
+}
+
+closed_list! {
+    /// What an agent may use, in Mosaic's own names.
+    "tool" Tool {
+        /// Read a file.
+        Read = "read",
+        /// Write a file.
+        Write = "write",
+        /// Change a part of a file.
+        Edit = "edit",
+        /// Run a shell command.
+        Bash = "bash",
+        /// Search in files.
+        Grep = "grep",
+        /// Find files by name.
+        Find = "find",
+        /// List a directory.
+        Ls = "ls",
+    }
+}
+
+closed_list! {
+    /// What the sandbox is made of.
+    "backend" Backend {
+        /// A container.
+        Docker = "docker",
+        /// Namespaces, made by bubblewrap.
+        Bubblewrap = "bubblewrap",
+        /// None: the adapter runs on the host. Development only.
+        Host = "host",
+    }
+}
+
+closed_list! {
+    /// How careful an installation is.
+    "environment" Environment {
+        /// For trying things: the synthetic adapters and the backend `host` are allowed.
+        Development = "development",
+        /// For work.
+        Production = "production",
+    }
+}
+
+closed_list! {
+    /// Who saw the model's first output.
+    "activity source" ActivitySource {
+        /// The model gateway.
+        Gateway = "gateway",
+        /// The adapter, by the activity file.
+        Adapter = "adapter",
+        /// The first byte on standard output.
+        Stdout = "stdout",
+    }
+}
+
+closed_list! {
+    /// What enforces a limit.
+    "enforcement" Enforcement {
+        /// A control group, version 1.
+        CgroupV1 = "cgroup-v1",
+        /// A control group, version 2.
+        CgroupV2 = "cgroup-v2",
+        /// A resource limit of each process.
+        Rlimit = "rlimit",
+        /// A resource limit that every process of the uid shares, those of other runs included.
+        RlimitPerUid = "rlimit-per-uid",
+        /// The size of a file system in memory.
+        Tmpfs = "tmpfs",
+        /// The runner itself.
+        Runner = "runner",
+        /// Nothing: the limit is not in force here.
+        None = "none",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_spellings_lead_back_to_the_value() {
+        for &refusal in Refusal::ALL {
+            assert_eq!(Refusal::from_wire(&refusal.to_wire()), Some(refusal));
+            assert_eq!(refusal.as_str().parse(), Ok(refusal));
+        }
+        for &reason in EndReason::ALL {
+            assert_eq!(EndReason::from_wire(&reason.to_wire()), Some(reason));
+            assert_eq!(reason.as_str().parse(), Ok(reason));
+        }
+        assert_eq!(Refusal::SandboxUnavailable.to_wire(), "SANDBOX_UNAVAILABLE");
+    }
+
+    #[test]
+    fn an_unknown_value_is_refused_with_the_known_ones() {
+        let error = "sudo".parse::<Tool>().expect_err("refused").to_string();
+        assert_eq!(error, r#"unknown tool "sudo"; known: read write edit bash grep find ls"#);
+    }
+
+    #[test]
+    fn json_uses_the_spelling_for_people() {
+        let json = serde_json::to_string(&Refusal::DiskLow).expect("serializes");
+        assert_eq!(json, r#""disk-low""#);
+        assert_eq!(serde_json::from_str::<Refusal>(&json).expect("parses"), Refusal::DiskLow);
+    }
+}

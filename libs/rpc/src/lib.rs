@@ -1,0 +1,1 @@
+//! What every gRPC server and client of Mosaic does in the same way

@@ -1,0 +1,1 @@
+//! Tracing, log output and trace context of every Mosaic process

@@ -1,0 +1,1 @@
+//! System of record: the ledger, runs and leases

@@ -1,0 +1,1 @@
+//! Decides what may run and prepares it

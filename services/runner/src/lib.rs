@@ -1,0 +1,1 @@
+//! Runs a sealed bundle in a sandbox and reports what happened
