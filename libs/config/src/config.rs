@@ -7,6 +7,8 @@ use crate::{IntakeError, LimitsPatch, Text, parse};
 
 /// The only version of the configuration that is known.
 const VERSION: u32 = 1;
+/// Uid of sandboxes where the services run as root: `nonroot` of the images that people build on.
+const DEFAULT_SANDBOX_UID: u32 = 65532;
 
 /// `config.json` as it is written.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -70,8 +72,7 @@ pub struct Config {
     pub limits: Limits,
     /// Further directories with adapters.
     pub adapter_dirs: Vec<PathBuf>,
-    /// Uid that sandboxes run under where the services run as root.
-    pub sandbox_uid: Option<u32>,
+    configured_sandbox_uid: Option<u32>,
     /// OTLP/gRPC endpoint.
     pub otlp_endpoint: Option<String>,
     file: ConfigFile,
@@ -160,10 +161,18 @@ impl Config {
             },
             limits,
             adapter_dirs,
-            sandbox_uid: file.sandbox_uid,
+            configured_sandbox_uid: file.sandbox_uid,
             otlp_endpoint: file.telemetry.as_ref().map(|telemetry| telemetry.otlp_endpoint.as_str().to_owned()),
             file,
         })
+    }
+
+    /// Uid that sandboxes run under, and that owns workspaces and sessions: this process's own, or where that is root the
+    /// configured one, 65532 if none is.
+    #[must_use]
+    pub fn sandbox_uid(&self) -> u32 {
+        let uid = nix::unistd::geteuid();
+        if uid.is_root() { self.configured_sandbox_uid.unwrap_or(DEFAULT_SANDBOX_UID) } else { uid.as_raw() }
     }
 
     /// The configuration as it was written.

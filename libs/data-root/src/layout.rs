@@ -172,6 +172,30 @@ impl DataRoot {
         self.run(run).join("workspace")
     }
 
+    /// Private state of a run, which its sandbox writes; removed with the sandbox.
+    #[must_use]
+    pub fn run_state(&self, run: &RunId) -> PathBuf {
+        self.run(run).join("private")
+    }
+
+    /// What the adapter of a run wrote to standard output.
+    #[must_use]
+    pub fn run_stdout(&self, run: &RunId) -> PathBuf {
+        self.run(run).join("stdout.txt")
+    }
+
+    /// What the adapter of a run wrote to standard error.
+    #[must_use]
+    pub fn run_stderr(&self, run: &RunId) -> PathBuf {
+        self.run(run).join("stderr.txt")
+    }
+
+    /// What the runner keeps of an execution until its end is reported.
+    #[must_use]
+    pub fn execution(&self, run: &RunId) -> PathBuf {
+        self.state_of(Service::Runner).join(run)
+    }
+
     /// Adapter sessions.
     #[must_use]
     pub fn sessions(&self) -> PathBuf {

@@ -151,6 +151,9 @@ pub enum RunEvent {
         /// Why.
         reason: EndReason,
     },
+    /// The runner does not know the execution: what happened to it can't be known any more.
+    #[serde(rename = "run.lost")]
+    Lost {},
     /// The run is over and its sandbox is gone.
     #[serde(rename = "run.ended")]
     Ended(Box<Outcome>),
@@ -173,6 +176,7 @@ impl RunEvent {
             Self::Output(_) => "run.output",
             Self::TurnDone {} => "run.turn-done",
             Self::Ending { .. } => "run.ending",
+            Self::Lost {} => "run.lost",
             Self::Ended(_) => "run.ended",
         }
     }

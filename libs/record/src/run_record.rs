@@ -250,6 +250,7 @@ impl RunRecord {
             RunEvent::Activity(_) | RunEvent::Output(_) | RunEvent::TurnDone {} | RunEvent::Ending { .. } => {
                 self.status == Running
             }
+            RunEvent::Lost {} => matches!(self.status, Preparing | Running),
             RunEvent::Ended(outcome) => matches!(self.status, Preparing | Running) && outcome.status.is_terminal(),
         }
     }
@@ -287,6 +288,10 @@ impl RunRecord {
             }
             RunEvent::Activity(activity) => self.activity = Some(activity.clone()),
             RunEvent::Output(output) => self.output = Some(output.clone()),
+            RunEvent::Lost {} => {
+                self.finish(RunStatus::Lost, meta.time);
+                self.reason = Some(crate::EndReason::RunnerLost.to_string());
+            }
             RunEvent::Ended(outcome) => {
                 self.finish(outcome.status, meta.time);
                 self.reason = outcome.reason.map(|reason| reason.to_string());

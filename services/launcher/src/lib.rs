@@ -1,1 +1,133 @@
-//! Decides what may run and prepares it
+//! The launcher decides what may run, prepares it, and sees each run through to its record.
+//!
+//! Invariants:
+//! - Nothing is recorded before documents, configuration and the operator's wishes were validated; what is recorded holds
+//!   snapshots of all of them.
+//! - A run is worked on under a lease, whose epoch fences everybody who had it before.
+//! - Preparation is a list of steps. Each is recorded; when one fails, everything before it is undone in reverse and the
+//!   run is refused.
+//! - Workspace and session of a run are its own from before its preparation until its sandbox is proven gone.
+//! - No path below a workspace or session is opened: what is in there belongs to an agent.
+//!
+//! Layout: `intake` reads documents, `domain` decides, `app` acts, `peers` are the services to the right, `rpc` is the
+//! surface.
+
+pub mod app;
+pub mod domain;
+pub mod intake;
+pub mod peers;
+pub mod rpc;
+
+use std::time::Duration;
+
+use mosaic_config::Config;
+use mosaic_data_root::{Credentials, DataRoot, DataRootError, LockHeld, ProcessLock, Service};
+use mosaic_lifecycle::Lifecycle;
+use mosaic_proto::launcher::v1::launch_service_server::LaunchServiceServer;
+use mosaic_rpc::{Attached, Dial, MAX_MESSAGE_BYTES, RpcError, ServeError, Server};
+
+use app::{Accept, App, Parts};
+use peers::{Broker, Runner};
+
+/// How long open calls may take to end once nothing new is served.
+const SERVING_ENDS: Duration = Duration::from_secs(2);
+
+/// How a launcher is started.
+#[derive(Debug)]
+pub struct Options {
+    /// Where everything is; this process owns it.
+    pub root: DataRoot,
+    /// The configuration.
+    pub config: Config,
+    /// Which runs it takes.
+    pub accept: Accept,
+}
+
+/// Why a launcher can't start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Another launcher works on this data root.
+    #[error("can't lock the launcher of this data root")]
+    Lock(#[from] LockHeld),
+    /// Its credentials can't be read.
+    #[error("can't read the launcher's credentials")]
+    Credentials(#[from] DataRootError),
+    /// It can't serve.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// The broker did not answer.
+    #[error("can't take up what is recorded")]
+    Reconcile(#[source] RpcError),
+}
+
+/// A launcher that runs.
+#[derive(Debug)]
+pub struct Handle {
+    app: App,
+    work: Lifecycle,
+    serving: Lifecycle,
+    attached: Attached,
+    _lock: ProcessLock,
+}
+
+/// Starts a launcher: it serves, and has taken up what an earlier one left.
+///
+/// # Errors
+/// When another one works on this data root, or the broker can't be talked to.
+pub async fn start(options: Options) -> Result<Handle, StartError> {
+    let Options { root, config, accept } = options;
+    let lock = ProcessLock::acquire(&root.lock(Service::Launcher))?;
+    let credentials = Credentials::of(&root);
+    let token = credentials.service(Service::Launcher)?;
+    let hashes = credentials.hashes(Service::Launcher)?;
+    let socket = root.socket(Service::Launcher);
+    let descriptors = mosaic_proto::launcher::DESCRIPTORS;
+    let server = Server::bind(Service::Launcher, &socket, &hashes, rpc::authz::RULES, descriptors)?;
+
+    let (work, serving) = (Lifecycle::new(), Lifecycle::new());
+    let app = App::new(Parts {
+        config,
+        accept,
+        // One launcher a data root, so that the path names it, across restarts too.
+        holder: holder(&root),
+        broker: Broker::new(&Dial::new(&root, Service::Broker, &token)),
+        runner: Runner::new(&Dial::new(&root, Service::Runner, &token)),
+        work: work.clone(),
+        root,
+    });
+    app.reconcile().await.map_err(StartError::Reconcile)?;
+
+    let attached = server.attached();
+    let service = LaunchServiceServer::new(rpc::LaunchRpc::new(app.clone()))
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES);
+    server.serve(tonic::service::Routes::new(service), &serving).await?;
+    Ok(Handle { app, work, serving, attached, _lock: lock })
+}
+
+/// Id of the launcher of a data root.
+fn holder(root: &DataRoot) -> mosaic_ids::RequestId {
+    let digest = mosaic_ids::Digest::of(root.path().as_os_str().as_encoded_bytes());
+    format!("launcher-{}", &digest.as_str()[..16]).parse().expect("hex digits are printable")
+}
+
+impl Handle {
+    /// Runs that it has in hand and that are not over.
+    #[must_use]
+    pub fn unfinished(&self) -> usize {
+        self.app.unfinished()
+    }
+
+    /// Who of the operators is attached.
+    #[must_use]
+    pub const fn attached(&self) -> &Attached {
+        &self.attached
+    }
+
+    /// Takes nothing new, lets what runs finish for at most `limit`, and ends. Returns true when nothing was cut short.
+    pub async fn drain(self, limit: Duration) -> bool {
+        let finished = self.work.drain(limit).await;
+        self.serving.drain(SERVING_ENDS).await;
+        finished
+    }
+}

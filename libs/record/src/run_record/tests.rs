@@ -70,6 +70,7 @@ fn one_of_each() -> Vec<RunEvent> {
         RunEvent::TurnDone {},
         RunEvent::Ending { reason: EndReason::TimedOut },
         RunEvent::Ended(Box::new(outcome)),
+        RunEvent::Lost {},
     ]
 }
 
@@ -89,9 +90,12 @@ fn a_terminal_record_takes_nothing_more() {
             RunRecord::fold(Some(terminal.clone()), &run_id(), &meta(), event).expect_err(event.kind());
         }
     }
+    let lost = after(&[all[0].clone(), all[2].clone(), all[13].clone()]);
+    assert_eq!((lost.status, lost.reason.as_deref()), (RunStatus::Lost, Some("runner-lost")));
     let ended = after(&[all[0].clone(), all[2].clone(), all[7].clone(), all[12].clone()]);
     assert_eq!(ended.reason.as_deref(), Some("timed-out"));
     for event in &all {
+        RunRecord::fold(Some(lost.clone()), &run_id(), &meta(), event).expect_err(event.kind());
         RunRecord::fold(Some(ended.clone()), &run_id(), &meta(), event).expect_err(event.kind());
     }
 }

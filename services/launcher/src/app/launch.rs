@@ -1,0 +1,101 @@
+use mosaic_ids::RequestId;
+use mosaic_record::{Actor, Document, Refusal, RunSpec};
+use mosaic_rpc::RpcError;
+
+use super::App;
+use super::locks::Claim;
+use crate::domain::admission::{Application, Overrides, Refused, admit};
+use crate::intake::{MissionFile, TaskFile};
+
+/// Runs that may wait or run at once; more are turned away.
+const RUNS_IN_HAND: usize = 1024;
+
+/// A launch that was recorded.
+#[derive(Debug, Clone)]
+pub struct Launched {
+    /// The run.
+    pub run_id: mosaic_ids::RunId,
+    /// False when an earlier call made it.
+    pub created: bool,
+}
+
+/// What a launch would do.
+#[derive(Debug, Clone)]
+pub struct Validated {
+    /// The spec that would be recorded.
+    pub spec: RunSpec,
+}
+
+/// What is to be launched.
+#[derive(Debug)]
+pub struct Wish {
+    /// The task file.
+    pub task: Document,
+    /// The mission file.
+    pub mission: Option<Document>,
+    /// What the operator sets for this launch.
+    pub overrides: Overrides,
+    /// Refuse instead of waiting.
+    pub no_wait: bool,
+}
+
+impl App {
+    /// Records a run and takes it in hand.
+    ///
+    /// # Errors
+    /// When it is refused before it was recorded, or the broker can't be reached.
+    pub async fn launch(&self, request_id: &RequestId, wish: Wish, actor: &Actor) -> Result<Launched, RpcError> {
+        if self.inner.work.soft().is_cancelled() {
+            return Err(RpcError::unavailable("the launcher is ending and takes no new runs; try again"));
+        }
+        if self.inner.registry.len() >= RUNS_IN_HAND {
+            let message = format!("{RUNS_IN_HAND} runs are in hand; wait until some have ended");
+            return Err(RpcError::unavailable(message));
+        }
+        let spec = self.admit(wish)?;
+        if spec.no_wait
+            && let Some(busy) = self.inner.locks.in_the_way(&Claim::of(&spec))
+        {
+            return Err(RpcError::refused(Refusal::SessionLive, busy.to_string())
+                .with("claim", &busy.claim)
+                .with("run_id", &busy.by));
+        }
+        let recorded = self.inner.broker.create(request_id, &spec, actor).await?;
+        self.take_in_hand(&recorded.run_id, None);
+        Ok(Launched { run_id: recorded.run_id, created: recorded.created })
+    }
+
+    /// Says what [`App::launch`] would do.
+    ///
+    /// # Errors
+    /// When it would be refused.
+    pub fn validate(&self, wish: Wish) -> Result<Validated, RpcError> {
+        Ok(Validated { spec: self.admit(wish)? })
+    }
+
+    fn admit(&self, wish: Wish) -> Result<RunSpec, RpcError> {
+        let Wish { task, mission, overrides, no_wait } = wish;
+        let wrong = |error: mosaic_config::IntakeError| RpcError::invalid(error.to_string()).with("key", &error.key);
+        let task_file = TaskFile::parse(&task).map_err(wrong)?;
+        let mission_file = mission.as_ref().map(MissionFile::parse).transpose().map_err(wrong)?;
+        match (&task_file.mission, &mission_file) {
+            (Some(path), None) => {
+                let problem = format!("names `{}`, but no mission was sent with the task", path.as_str());
+                return Err(RpcError::invalid(format!("{}: mission: {problem}", task.name)).with("key", "mission"));
+            }
+            (None, Some(_)) => {
+                let problem = "a mission was sent, but the task names none";
+                return Err(RpcError::invalid(format!("{}: mission: {problem}", task.name)).with("key", "mission"));
+            }
+            _ => {}
+        }
+        let name = overrides.adapter.clone().unwrap_or_else(|| self.inner.config.execution.adapter.clone());
+        let adapter = mosaic_adapters::find(&name, &self.adapter_directories())
+            .map_err(|error| RpcError::refused(error.refusal(), error.to_string()).with("adapter", &name))?;
+        let traceparent = mosaic_telemetry::current_traceparent().map(|parent| parent.to_string());
+        let application =
+            Application { task, mission, task_file, mission_file, adapter, overrides, no_wait, traceparent };
+        admit(application, &self.inner.config)
+            .map_err(|Refused { refusal, message }| RpcError::refused(refusal, message))
+    }
+}

@@ -1,0 +1,227 @@
+//! Preparation: steps that are recorded, and undone in reverse when one of them fails.
+
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use mosaic_adapters::Adapter;
+use mosaic_bundle::{Contents, Launch, WorkspaceKind};
+use mosaic_data_root::DataRoot;
+use mosaic_ids::{Digest, RunId};
+use mosaic_record::{Refusal, RunSpec, StepFacts, Workspace};
+
+use crate::domain::prompt;
+use crate::intake::MissionFile;
+
+/// A step of the preparation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// The run's own directory, with snapshots of its documents.
+    RunDirectory,
+    /// The workspace.
+    Workspace,
+    /// The session.
+    Session,
+    /// The sealed bundle.
+    Bundle,
+}
+
+impl Step {
+    /// All steps in their order.
+    pub const ALL: [Self; 4] = [Self::RunDirectory, Self::Workspace, Self::Session, Self::Bundle];
+
+    /// Its name in the record.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RunDirectory => "run-directory",
+            Self::Workspace => "workspace",
+            Self::Session => "session",
+            Self::Bundle => "bundle",
+        }
+    }
+}
+
+/// A step did not happen.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct StepFailed {
+    /// Which refusal it is.
+    pub refusal: Refusal,
+    /// What, why and what to do.
+    pub message: String,
+}
+
+impl StepFailed {
+    fn new(refusal: Refusal, message: impl Into<String>) -> Self {
+        Self { refusal, message: message.into() }
+    }
+
+    fn io(action: &str, path: &Path, error: &std::io::Error) -> Self {
+        let refusal = if error.kind() == ErrorKind::StorageFull { Refusal::DiskLow } else { Refusal::Interrupted };
+        Self::new(refusal, format!("can't {action} `{}`: {error}", path.display()))
+    }
+}
+
+/// What a step did.
+#[derive(Debug, Default)]
+pub struct StepDone {
+    /// What it adds to the record.
+    pub facts: StepFacts,
+    /// The directory that it made and that is to be removed when a later step fails; only ever one of ours.
+    made: Option<PathBuf>,
+}
+
+/// The preparation of one run. Every method blocks on the file system.
+#[derive(Debug, Clone)]
+pub struct Preparation {
+    /// The run.
+    pub run_id: RunId,
+    /// What is to run.
+    pub spec: RunSpec,
+    /// The adapter.
+    pub adapter: Adapter,
+    /// Where everything is.
+    pub root: DataRoot,
+    /// Owner of workspaces and sessions.
+    pub sandbox_uid: u32,
+}
+
+impl Preparation {
+    /// Takes one step.
+    ///
+    /// # Errors
+    /// When it could not be taken; it leaves nothing then.
+    pub fn take(&self, step: Step) -> Result<StepDone, StepFailed> {
+        match step {
+            Step::RunDirectory => self.run_directory(),
+            Step::Workspace => self.workspace(),
+            Step::Session => self.session(),
+            Step::Bundle => self.bundle(),
+        }
+    }
+
+    /// Removes what a step made. The run's directory stays: its record goes there.
+    pub fn undo(&self, step: Step, done: &StepDone) {
+        let Some(made) = &done.made else { return };
+        let removed = match step {
+            Step::Bundle => std::fs::remove_dir_all(made),
+            // Only an empty one: nothing that somebody has put there meanwhile is ever deleted.
+            Step::Workspace | Step::Session => std::fs::remove_dir(made),
+            Step::RunDirectory => Ok(()),
+        };
+        if let Err(error) = removed {
+            tracing::warn!(run.id = %self.run_id, step = step.name(), %error, "Could not undo a step");
+        }
+    }
+
+    fn run_directory(&self) -> Result<StepDone, StepFailed> {
+        let directory = self.root.run(&self.run_id);
+        match std::fs::DirBuilder::new().mode(0o700).create(&directory) {
+            Err(error) => return Err(StepFailed::io("create", &directory, &error)),
+            Ok(()) => super::projection::write_documents(&directory, &self.spec)
+                .map_err(|error| StepFailed::io("write to", &directory, &error))?,
+        }
+        Ok(StepDone::default())
+    }
+
+    fn workspace(&self) -> Result<StepDone, StepFailed> {
+        let path = match &self.spec.workspace {
+            None => return Ok(StepDone::default()),
+            Some(Workspace::Run) => self.root.run_workspace(&self.run_id),
+            Some(Workspace::Named(name)) => self.root.workspace(name),
+        };
+        let made = self.sandbox_directory(&path, Refusal::WorkspaceMissing)?;
+        let facts = StepFacts { workspace_root: Some(path.display().to_string()), ..StepFacts::default() };
+        Ok(StepDone { facts, made: made.then_some(path) })
+    }
+
+    fn session(&self) -> Result<StepDone, StepFailed> {
+        let Some(name) = &self.spec.session else { return Ok(StepDone::default()) };
+        let path = self.root.session(name);
+        let made = self.sandbox_directory(&path, Refusal::SessionMissing)?;
+        Ok(StepDone { facts: StepFacts::default(), made: made.then_some(path) })
+    }
+
+    /// Makes a directory that a sandbox may write to, or checks that an existing one is; looks at nothing inside of it. Says
+    /// whether it was made.
+    fn sandbox_directory(&self, path: &Path, refusal: Refusal) -> Result<bool, StepFailed> {
+        match std::fs::DirBuilder::new().mode(0o700).create(path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                let metadata = std::fs::symlink_metadata(path).map_err(|error| StepFailed::io("read", path, &error))?;
+                if metadata.is_dir() && metadata.uid() == self.sandbox_uid {
+                    return Ok(false);
+                }
+                let uid = self.sandbox_uid;
+                let message = format!(
+                    "`{path}` must be a real directory that belongs to uid {uid}, which sandboxes run under\n\
+                     hint: chown -R {uid} {path}",
+                    path = path.display()
+                );
+                return Err(StepFailed::new(refusal, message));
+            }
+            Err(error) => return Err(StepFailed::io("create", path, &error)),
+        }
+        if nix::unistd::geteuid().is_root()
+            && let Err(error) = std::os::unix::fs::chown(path, Some(self.sandbox_uid), Some(self.sandbox_uid))
+        {
+            let _removed = std::fs::remove_dir(path);
+            return Err(StepFailed::io("hand over", path, &error));
+        }
+        Ok(true)
+    }
+
+    fn bundle(&self) -> Result<StepDone, StepFailed> {
+        let mission = self.mission()?;
+        let system_prompt = prompt::compose(mission.as_ref(), &self.spec.tools, &self.spec.request)
+            .map_err(|over| StepFailed::new(Refusal::PromptOverBudget, over.to_string()))?;
+        let policy = serde_json::json!({ "policyVersion": 1, "tools": self.spec.tools });
+        let tools = serde_json::json!({ "toolsVersion": 1, "tools": [] });
+        let directory = self.root.bundle(&self.run_id);
+        let contents = Contents {
+            launch: &self.launch(),
+            request: &self.spec.request,
+            system_prompt: &system_prompt,
+            mission: self.spec.mission.as_ref().map_or("{}\n", |mission| &mission.content),
+            policy: &policy.to_string(),
+            tools: &tools.to_string(),
+            adapter_script: &self.adapter.script,
+            adapter_metadata: &self.adapter.metadata_text,
+        };
+        let sealed: Result<Digest, _> = mosaic_bundle::seal(&directory, &contents);
+        let digest = sealed.map_err(|error| {
+            let _removed = std::fs::remove_dir_all(&directory);
+            StepFailed::io("write", &error.path, &error.source)
+        })?;
+        let facts = StepFacts { bundle_digest: Some(digest), ..StepFacts::default() };
+        Ok(StepDone { facts, made: Some(directory) })
+    }
+
+    fn mission(&self) -> Result<Option<MissionFile>, StepFailed> {
+        let parsed = self.spec.mission.as_ref().map(MissionFile::parse).transpose();
+        parsed.map_err(|error| StepFailed::new(Refusal::InvalidRequest, error.to_string()))
+    }
+
+    fn launch(&self) -> Launch {
+        let spec = &self.spec;
+        Launch {
+            run_id: self.run_id.clone(),
+            adapter: spec.adapter.clone(),
+            provider: spec.provider.clone(),
+            model: spec.model.clone(),
+            thinking: None,
+            tools: self.adapter.metadata.harness_names(&spec.tools),
+            workspace: match &spec.workspace {
+                None => WorkspaceKind::None,
+                Some(Workspace::Run) => WorkspaceKind::Run,
+                Some(Workspace::Named(name)) => WorkspaceKind::Named { name: name.clone() },
+            },
+            session: spec.session.clone(),
+            expect_exact: spec.expect_exact.clone(),
+            mock_response: spec.mock_response.clone(),
+            backend: spec.backend,
+            limits: spec.limits,
+        }
+    }
+}

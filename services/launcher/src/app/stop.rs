@@ -1,0 +1,48 @@
+use std::time::Duration;
+
+use mosaic_ids::RunId;
+use mosaic_record::Actor;
+use mosaic_rpc::RpcError;
+
+use super::App;
+use super::projection;
+
+/// How often the broker is asked about a run that another host has in hand.
+const POLL: Duration = Duration::from_millis(200);
+
+impl App {
+    /// Asks for the end of a run; says whether it was over already.
+    ///
+    /// # Errors
+    /// What the broker answers, or `unavailable`.
+    pub async fn stop(&self, run: &RunId, actor: &Actor) -> Result<bool, RpcError> {
+        let before = self.inner.broker.get(run).await?.0;
+        if before.status.is_terminal() {
+            return Ok(true);
+        }
+        let after = self.inner.broker.cancel(run, actor).await?;
+        let in_hand = self.inner.registry.stop(run);
+        if after.status.is_terminal() && !in_hand {
+            projection::write_run(&self.inner.broker, &self.inner.root, run).await?;
+        }
+        Ok(false)
+    }
+
+    /// Waits until a run is terminal, its files are written, and what it had for itself is free.
+    ///
+    /// # Errors
+    /// What the broker answers.
+    pub async fn wait(&self, run: &RunId) -> Result<(), RpcError> {
+        loop {
+            self.inner.registry.wait(run).await;
+            let (view, ..) = self.inner.broker.get(run).await?;
+            if view.status.is_terminal() {
+                if !self.inner.root.run(run).join("result.json").exists() {
+                    projection::write_run(&self.inner.broker, &self.inner.root, run).await?;
+                }
+                return Ok(());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Decisions of the launcher: pure functions of what they are given.
+
+pub mod admission;
+pub mod policy;
+pub mod prompt;

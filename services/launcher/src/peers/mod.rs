@@ -1,0 +1,9 @@
+//! The services that the launcher calls. Generated types stop here and in `rpc/convert.rs`.
+
+mod broker;
+mod retry;
+mod runner;
+
+pub use broker::{Broker, Created, Leased, RunView};
+pub use retry::persist;
+pub use runner::{Ended, Runner};

@@ -1,0 +1,74 @@
+//! The seam between protobuf and the launcher: validated on the way in, infallible on the way out.
+
+use std::time::Duration;
+
+use mosaic_ids::RunId;
+use mosaic_proto::launcher::v1 as pb;
+use mosaic_record::Document;
+use mosaic_rpc::RpcError;
+
+use crate::app::{Launched, Validated, Wish};
+use crate::domain::admission::Overrides;
+
+/// How long AwaitRun waits when the caller does not say.
+const DEFAULT_WAIT: Duration = Duration::from_secs(60);
+/// How long AwaitRun waits at most.
+const LONGEST_WAIT: Duration = Duration::from_secs(600);
+
+pub(super) fn run_id(text: &str) -> Result<RunId, RpcError> {
+    text.parse().map_err(|error: mosaic_ids::InvalidRunId| RpcError::invalid(format!("run_id: {error}")))
+}
+
+pub(super) fn wait_limit(timeout: Option<prost_types::Duration>) -> Result<Duration, RpcError> {
+    let Some(timeout) = timeout else { return Ok(DEFAULT_WAIT) };
+    let limit: Result<Duration, _> = timeout.try_into();
+    match limit {
+        Ok(limit) if limit <= LONGEST_WAIT => Ok(limit),
+        _ => Err(RpcError::invalid(format!("timeout: write 0 to {} seconds", LONGEST_WAIT.as_secs()))),
+    }
+}
+
+pub(super) fn wish(
+    task: Option<pb::Document>,
+    mission: Option<pb::Document>,
+    overrides: Option<pb::Overrides>,
+    no_wait: bool,
+) -> Result<Wish, RpcError> {
+    let task = task.ok_or_else(|| RpcError::invalid("task: send the task file"))?;
+    let overrides = overrides.unwrap_or_default();
+    let adapter = overrides.adapter.map(|name| name.parse()).transpose();
+    let adapter = adapter.map_err(|error: mosaic_ids::InvalidName| RpcError::invalid(format!("adapter: {error}")))?;
+    Ok(Wish {
+        task: document(task),
+        mission: mission.map(document),
+        overrides: Overrides { adapter, model: overrides.model, mock_response: overrides.mock_response },
+        no_wait,
+    })
+}
+
+fn document(document: pb::Document) -> Document {
+    Document { name: document.name, content: document.content }
+}
+
+impl From<Launched> for pb::LaunchResponse {
+    fn from(launched: Launched) -> Self {
+        Self { run_id: launched.run_id.into(), created: launched.created }
+    }
+}
+
+impl From<Validated> for pb::ValidateResponse {
+    fn from(validated: Validated) -> Self {
+        let spec = validated.spec;
+        Self {
+            task_id: spec.task_id.into(),
+            mission_id: spec.mission_id.map(Into::into).unwrap_or_default(),
+            tools: spec.tools.iter().map(ToString::to_string).collect(),
+            adapter: spec.adapter.into(),
+            provider: spec.provider.map(Into::into).unwrap_or_default(),
+            model: spec.model.unwrap_or_default(),
+            backend: spec.backend.to_string(),
+            notes: spec.notes.iter().map(ToString::to_string).collect(),
+            warnings: spec.warnings,
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The launcher's gRPC surface.
+
+pub mod authz;
+mod convert;
+
+use std::time::Duration;
+
+use mosaic_proto::launcher::v1 as pb;
+use mosaic_proto::launcher::v1::launch_service_server::LaunchService;
+use mosaic_rpc::{Caller, RpcError};
+use tonic::{Request, Response, Status};
+
+use crate::app::App;
+use convert::{run_id, wait_limit, wish};
+
+/// `mosaic.launcher.v1.LaunchService`.
+#[derive(Debug, Clone)]
+pub struct LaunchRpc {
+    app: App,
+}
+
+impl LaunchRpc {
+    /// The service over `app`.
+    #[must_use]
+    pub const fn new(app: App) -> Self {
+        Self { app }
+    }
+}
+
+#[tonic::async_trait]
+impl LaunchService for LaunchRpc {
+    async fn launch(&self, request: Request<pb::LaunchRequest>) -> Result<Response<pb::LaunchResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let request_id = request.request_id.parse().map_err(|_bad: mosaic_ids::InvalidName| {
+            RpcError::invalid("request_id: write 1 to 128 bytes of printable ASCII without space")
+        })?;
+        let wish = wish(request.task, request.mission, request.overrides, request.no_wait)?;
+        let launched = self.app.launch(&request_id, wish, &caller.actor).await?;
+        Ok(Response::new(launched.into()))
+    }
+
+    async fn validate(&self, request: Request<pb::ValidateRequest>) -> Result<Response<pb::ValidateResponse>, Status> {
+        let request = request.into_inner();
+        let wish = wish(request.task, request.mission, request.overrides, false)?;
+        Ok(Response::new(self.app.validate(wish)?.into()))
+    }
+
+    async fn stop(&self, request: Request<pb::StopRequest>) -> Result<Response<pb::StopResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let run = run_id(&request.get_ref().run_id)?;
+        let already_terminal = self.app.stop(&run, &caller.actor).await?;
+        Ok(Response::new(pb::StopResponse { already_terminal }))
+    }
+
+    async fn await_run(&self, request: Request<pb::AwaitRunRequest>) -> Result<Response<pb::AwaitRunResponse>, Status> {
+        let request = request.into_inner();
+        let run = run_id(&request.run_id)?;
+        let limit: Duration = wait_limit(request.timeout)?;
+        let finished = match tokio::time::timeout(limit, self.app.wait(&run)).await {
+            Ok(over) => over.map(|()| true)?,
+            Err(_elapsed) => false,
+        };
+        Ok(Response::new(pb::AwaitRunResponse { finished }))
+    }
+}
