@@ -18,8 +18,9 @@ pub use error::{Reason, RpcError};
 pub use page::{InvalidPageToken, PageToken, page_size};
 pub use server::{Attached, ServeError, Server};
 
-/// Largest message that is sent or taken, in bytes: a prompt of 32 MiB, twice, and what surrounds it.
-pub const MAX_MESSAGE_BYTES: usize = 80 * 1024 * 1024;
+/// Largest message that is sent or taken, in bytes: a run's spec, which has a prompt of 32 MiB twice, beside its record,
+/// which has it once more.
+pub const MAX_MESSAGE_BYTES: usize = 128 * 1024 * 1024;
 
 /// Domain of every `google.rpc.ErrorInfo`.
 pub const ERROR_DOMAIN: &str = "mosaic";

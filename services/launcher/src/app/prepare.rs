@@ -72,6 +72,14 @@ pub struct StepDone {
     made: Option<PathBuf>,
 }
 
+impl StepDone {
+    /// True when there is something to undo.
+    #[must_use]
+    pub const fn has_made(&self) -> bool {
+        self.made.is_some()
+    }
+}
+
 /// The preparation of one run. Every method blocks on the file system.
 #[derive(Debug, Clone)]
 pub struct Preparation {

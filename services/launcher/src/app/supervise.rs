@@ -17,12 +17,18 @@ use crate::peers::{Ended, Leased, persist};
 /// How often a launcher that takes everything looks for runs that others have queued.
 const QUEUE_POLL: Duration = Duration::from_secs(2);
 
+/// How often a runner that can't be reached is tried again.
+const RUNNER_POLL: Duration = Duration::from_millis(200);
+
 /// How an attempt to see a run through ended, when not at its terminal record.
 #[derive(Debug, thiserror::Error)]
 enum GivenUp {
     /// The lease is somebody else's.
     #[error("another launcher has taken the run")]
     Superseded,
+    /// The launcher ends; the run stays queued for the next one.
+    #[error("the launcher ends")]
+    Ending,
     /// The broker or the runner answered what can't be gone on with.
     #[error(transparent)]
     Rpc(#[from] RpcError),
@@ -90,6 +96,7 @@ impl App {
         };
         match ended {
             Ok(()) => tracing::info!(run.id = %run, "A run is over"),
+            Err(GivenUp::Ending) => tracing::info!(run.id = %run, "Left a run in the queue"),
             Err(error) => tracing::warn!(run.id = %run, %error, "Gave up a run"),
         }
     }
@@ -181,6 +188,7 @@ impl App {
                 persist(|| self.inner.broker.confirm_cancel(run, epoch)).await?;
                 Ok(None)
             }
+            () = self.inner.work.soft().cancelled() => Err(GivenUp::Ending),
         }
     }
 
@@ -220,7 +228,7 @@ impl App {
         let mut done = Vec::new();
         let stopped = self.steps(ticket, epoch, &preparation, &mut done).await?;
         if stopped.is_err() {
-            for (step, what) in done.iter().rev() {
+            for (step, what) in done.iter().rev().filter(|(_, what)| what.has_made()) {
                 preparation.undo(*step, what);
                 let (facts, name) = (StepFacts::default(), step.name());
                 persist(|| self.inner.broker.step(ticket.run(), epoch, name, StepState::Undone, &facts)).await?;
@@ -279,10 +287,18 @@ impl App {
         };
         let over = async {
             loop {
-                match persist(|| self.inner.runner.wait(run)).await? {
-                    Ended::NotYet => {}
-                    Ended::Reported => return Ok(()),
-                    Ended::Unknown => return self.lose(run, epoch).await,
+                match self.inner.runner.wait(run).await {
+                    Ok(Ended::NotYet) => {}
+                    Ok(Ended::Reported) => return Ok(()),
+                    Ok(Ended::Unknown) => return self.lose(run, epoch).await,
+                    // A runner that ends reports first; then the broker knows what it can't answer any more.
+                    Err(error) if error.reason == Reason::Unavailable => {
+                        if persist(|| self.inner.broker.get(run)).await?.0.status.is_terminal() {
+                            return Ok(());
+                        }
+                        tokio::time::sleep(RUNNER_POLL).await;
+                    }
+                    Err(error) => return Err(error.into()),
                 }
             }
         };

@@ -1,0 +1,283 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use mosaic_ids::{Name, RunId};
+use mosaic_record::{Backend, RunStatus};
+
+/// Runs coding agents unattended, contained and on the record.
+#[derive(Debug, Parser)]
+#[command(name = "mosaic", version, propagate_version = true, after_help = EXIT_STATUS)]
+pub(crate) struct Arguments {
+    /// Configuration file [default: $MOSAIC_CONFIG, ./config.json, then the user's configuration directory]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_STATUS: &str = "\
+Exit status:
+  0  done
+  1  the run did not succeed
+  2  rejected by validation, nothing was recorded
+  3  the services can't be reached, don't match, or refused the credential
+  4  usage, or no such thing
+  5  a recorded run ended refused";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show the whole path once: a small repository, an agent that edits it, the record
+    Demo(Demo),
+    /// Run a task file and follow it to its record
+    Run(Run),
+    /// Follow a run: its events and its output
+    Watch(Watch),
+    /// Show the record of a run
+    Show(Show),
+    /// List runs, newest first
+    List(List),
+    /// End a run: its adapter is asked to end, then its whole sandbox is killed
+    Stop(Stop),
+    /// Check a task file and what it refers to, and record nothing
+    Validate(Validate),
+    /// Ask the configured adapter for the start-up marker; exit 0 only on the exact marker
+    Verify(Verify),
+    /// Host the services in this process, for everything that is queued
+    Up(Up),
+    /// The configuration
+    #[command(subcommand)]
+    Config(Config),
+    /// The ledger
+    #[command(subcommand)]
+    Ledger(Ledger),
+    /// Check what this machine offers and say how to mend what it lacks
+    Doctor(Doctor),
+    /// Print a completion script for a shell
+    Completions(Completions),
+}
+
+/// What an operator may set for one launch.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Overrides {
+    /// Adapter instead of the configured one
+    #[arg(long, value_name = "NAME")]
+    pub adapter: Option<Name>,
+    /// Model instead of the configured one
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+    /// Response of the adapter `mock`, verbatim [default: $MOSAIC_MOCK_RESPONSE]
+    #[arg(long, value_name = "TEXT")]
+    pub mock_response: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// Task file
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub overrides: Overrides,
+    /// Print the run's id and return; the run goes on
+    #[arg(long)]
+    pub detach: bool,
+    /// Refuse instead of waiting when workspace or session is in use
+    #[arg(long)]
+    pub no_wait: bool,
+    /// Print the record as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Watch {
+    /// Run
+    #[arg(value_name = "RUN")]
+    pub run: RunId,
+    /// First event to show, by its sequence
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..))]
+    pub from: i64,
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// Run
+    #[arg(value_name = "RUN")]
+    pub run: RunId,
+    /// Print the record as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// Only runs of this status; may be given several times
+    #[arg(long, value_name = "STATUS")]
+    pub status: Vec<RunStatus>,
+    /// Most runs to show
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub limit: usize,
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Stop {
+    /// Run
+    #[arg(value_name = "RUN")]
+    pub run: RunId,
+    /// Return only when the run is over
+    #[arg(long)]
+    pub wait: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Validate {
+    /// Task file
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub overrides: Overrides,
+    /// Print what would run as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    #[command(flatten)]
+    pub overrides: Overrides,
+    /// Print the record as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// Backend of the demo's sandbox; `host` contains nothing
+    #[arg(long, value_name = "BACKEND", default_value = "bubblewrap")]
+    pub backend: Backend,
+    /// Directory that the demo makes
+    #[arg(long, value_name = "DIR", default_value = "mosaic-demo")]
+    pub directory: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Up {
+    /// End when nobody has been attached and no run has been unfinished for this long, for example 60s
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub idle_exit: Option<Duration>,
+    /// How long running work may go on after the host was asked to end
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30s")]
+    pub drain: Duration,
+    /// Host on behalf of commands, detached from the terminal
+    #[arg(long, hide = true)]
+    pub background: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Config {
+    /// Write a configuration with sensible values for this machine
+    Init(ConfigInit),
+    /// Print the configuration in force and where it comes from
+    Show(ConfigShow),
+    /// Check the configuration
+    Check(ConfigCheck),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigInit {
+    /// Replace a configuration that is there
+    #[arg(long)]
+    pub force: bool,
+    /// Where everything is kept [default: mosaic in the user's data directory]
+    #[arg(long, value_name = "DIR")]
+    pub data_root: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigShow {
+    /// Print one JSON object with source, digest and configuration
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigCheck {}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Ledger {
+    /// Prove the chain of the ledger and that every run is what its events say; exit 1 when something is wrong
+    Verify(LedgerVerify),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LedgerVerify {
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Print one JSON object a check
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// Shell
+    #[arg(value_name = "SHELL")]
+    pub shell: Shell,
+}
+
+/// A shell that completions can be written for.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Shell {
+    Bash,
+    Elvish,
+    Fish,
+    Powershell,
+    Zsh,
+}
+
+/// `90s`, `15m`, `2h`, or a plain number of seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let factor = match unit {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        _ => return Err("write a number with s, m or h, for example 60s".to_owned()),
+    };
+    let number: u64 = digits.parse().map_err(|_not_a_number| "write a number with s, m or h, for example 60s")?;
+    Ok(Duration::from_secs(number.saturating_mul(factor)))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(duration("90"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        assert!(duration("2 weeks").is_err());
+        assert!(duration("s").is_err());
+    }
+}

@@ -1,0 +1,54 @@
+//! Connections to the services of a host.
+
+use mosaic_data_root::{Credentials, DataRoot, Service};
+use mosaic_proto::broker::v1::ledger_service_client::LedgerServiceClient;
+use mosaic_proto::broker::v1::run_service_client::RunServiceClient;
+use mosaic_proto::launcher::v1::launch_service_client::LaunchServiceClient;
+use mosaic_proto::runner::v1::runner_service_client::RunnerServiceClient;
+use mosaic_rpc::{AuthedChannel, Dial, MAX_MESSAGE_BYTES, Reason, RpcError};
+
+use crate::exit::Failure;
+
+/// One connection to each service, as the operator.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    /// Runs.
+    pub runs: RunServiceClient<AuthedChannel>,
+    /// The ledger.
+    pub ledger: LedgerServiceClient<AuthedChannel>,
+    /// Launches.
+    pub launches: LaunchServiceClient<AuthedChannel>,
+    /// Executions.
+    pub executions: RunnerServiceClient<AuthedChannel>,
+}
+
+impl Client {
+    /// Connects to the host of a data root; `None` when it does not answer (yet, or any more).
+    ///
+    /// # Errors
+    /// When the operator's token can't be read, or is refused.
+    pub(crate) async fn connect(root: &DataRoot) -> Result<Option<Self>, Failure> {
+        let token = Credentials::of(root).operator().map_err(|error| {
+            let failure = Failure::unreachable(format!("can't read the operator's token: {error}"));
+            failure.hint("run this as the owner of the data root")
+        })?;
+        let channel = |service| Dial::new(root, service, &token).channel();
+        let mut client = Self {
+            runs: RunServiceClient::new(channel(Service::Broker))
+                .max_decoding_message_size(MAX_MESSAGE_BYTES)
+                .max_encoding_message_size(MAX_MESSAGE_BYTES),
+            ledger: LedgerServiceClient::new(channel(Service::Broker)).max_decoding_message_size(MAX_MESSAGE_BYTES),
+            launches: LaunchServiceClient::new(channel(Service::Launcher)).max_encoding_message_size(MAX_MESSAGE_BYTES),
+            executions: RunnerServiceClient::new(channel(Service::Runner)),
+        };
+        // The launcher starts last: one that answers stands for all.
+        match client.launches.validate(mosaic_proto::launcher::v1::ValidateRequest::default()).await {
+            Ok(_) => Ok(Some(client)),
+            Err(status) => match RpcError::from_status(&status) {
+                error if error.reason == Reason::Unavailable => Ok(None),
+                error if matches!(error.refusal(), Some(mosaic_record::Refusal::InvalidRequest)) => Ok(Some(client)),
+                error => Err(error.into()),
+            },
+        }
+    }
+}

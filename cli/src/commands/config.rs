@@ -1,0 +1,109 @@
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use mosaic_config::{Config as Resolved, ConfigFile};
+use mosaic_record::{Backend, Environment};
+
+use super::print_line;
+use crate::args::{Config, ConfigInit, ConfigShow};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::settings::{Settings, init_target, user_data_root};
+
+pub(crate) fn run(command: Config, flag: Option<&Path>) -> Outcome {
+    match command {
+        Config::Init(arguments) => init(arguments, flag),
+        Config::Show(arguments) => show(&arguments, &Settings::load(flag)?),
+        Config::Check(_) => check(&Settings::load(flag)?),
+    }
+}
+
+/// A configuration for this machine.
+///
+/// # Errors
+/// When the data root is not usable.
+pub(crate) fn sensible(data_root: &Path, backend: Backend) -> Result<ConfigFile, Failure> {
+    let file = serde_json::json!({
+        "configVersion": 1,
+        "environment": "development",
+        "dataRoot": data_root,
+        "execution": { "backend": backend, "provider": "anthropic", "model": "claude-sonnet-5", "adapter": "scripted" },
+    });
+    serde_json::from_value(file).map_err(|error| Failure::usage(format!("`{}`: {error}", data_root.display())))
+}
+
+fn init(arguments: ConfigInit, flag: Option<&Path>) -> Outcome {
+    let path = init_target(flag)?;
+    let data_root = match arguments.data_root {
+        Some(directory) => std::path::absolute(&directory)
+            .map_err(|error| Failure::usage(format!("`{}`: {error}", directory.display())))?,
+        None => user_data_root()?,
+    };
+    if path.exists() && !arguments.force {
+        let failure = Failure::usage(format!("`{}` is there already", path.display()));
+        return Err(failure.hint("`--force` replaces it; `--config FILE` writes another one"));
+    }
+    let bubblewrap = mosaic_runner::probe::host().bubblewrap;
+    let file = sensible(&data_root, Backend::Bubblewrap)?;
+    Resolved::resolve(&path.display().to_string(), file.clone())
+        .map_err(|error| Failure::rejected(error.to_string()))?;
+    write(&path, &file)?;
+    print_line(&format!("wrote {}", path.display()));
+    print_line(&format!("data goes to {}", data_root.display()));
+    print_line("the adapter is `scripted`, for a first try: a task's prompt is a shell script");
+    if let Err(missing) = bubblewrap {
+        anstream::eprintln!("warning: sandboxes can't be made yet: {missing}");
+        anstream::eprintln!("hint: `mosaic doctor` says more");
+    }
+    Ok(Exit::Done)
+}
+
+/// Writes a configuration, whole or not at all.
+///
+/// # Errors
+/// When it can't be written.
+pub(crate) fn write(path: &Path, file: &ConfigFile) -> Result<(), Failure> {
+    let temporary = path.with_extension("tmp");
+    let write = || -> std::io::Result<()> {
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        let mut options = std::fs::OpenOptions::new();
+        let mut output = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        output.write_all(&serde_json::to_vec_pretty(file)?)?;
+        output.write_all(b"\n")?;
+        std::fs::rename(&temporary, path)
+    };
+    write().map_err(|error| Failure::usage(format!("can't write `{}`: {error}", path.display())))
+}
+
+fn show(arguments: &ConfigShow, settings: &Settings) -> Outcome {
+    let file = settings.config.file();
+    if arguments.json {
+        let line = serde_json::json!({
+            "path": settings.path, "source": settings.source.as_str(), "digest": settings.config.digest(), "config": file,
+        });
+        print_line(&line.to_string());
+    } else {
+        anstream::eprintln!("{} ({})", settings.path.display(), settings.source.as_str());
+        print_line(&serde_json::to_string_pretty(file).expect("a configuration serializes"));
+    }
+    Ok(Exit::Done)
+}
+
+fn check(settings: &Settings) -> Outcome {
+    let config = &settings.config;
+    if config.environment == Environment::Production && config.execution.backend == Backend::Host {
+        let problem = "the backend `host` contains nothing and is refused in production; write `bubblewrap`";
+        return Err(Failure::rejected(format!("{}: execution.backend: {problem}", settings.path.display())));
+    }
+    let mut directories = vec![config.data_root.join("adapters")];
+    directories.extend(config.adapter_dirs.iter().cloned());
+    mosaic_adapters::find(&config.execution.adapter, &directories).map_err(|error| {
+        let text = error.to_string();
+        let (message, hint) = text.split_once("\nhint: ").unwrap_or((&text, "choose another adapter"));
+        Failure::rejected(format!("{}: execution.adapter: {message}", settings.path.display())).hint(hint)
+    })?;
+    print_line(&format!("{} is valid", settings.path.display()));
+    Ok(Exit::Done)
+}

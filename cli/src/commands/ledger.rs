@@ -1,0 +1,37 @@
+use mosaic_ids::Digest;
+use mosaic_proto::broker::v1 as broker;
+
+use super::print_line;
+use crate::args::{Ledger, LedgerVerify};
+use crate::exit::{Exit, Outcome};
+use crate::host::attach::attach;
+use crate::settings::Settings;
+use crate::view::text::harmless;
+
+pub(crate) async fn run(command: &Ledger, settings: &Settings) -> Outcome {
+    match command {
+        Ledger::Verify(arguments) => verify(arguments, settings).await,
+    }
+}
+
+async fn verify(arguments: &LedgerVerify, settings: &Settings) -> Outcome {
+    let mut client = attach(settings).await?;
+    let result = client.ledger.verify_ledger(broker::VerifyLedgerRequest {}).await?.into_inner();
+    let head = Digest::from_hash(&result.head_hash);
+    if arguments.json {
+        let fault = |fault: &broker::LedgerFault| serde_json::json!({ "sequence": fault.sequence, "runId": fault.run_id, "message": fault.message });
+        let line = serde_json::json!({
+            "intact": result.intact, "events": result.events, "runs": result.runs, "headHash": head.as_str(),
+            "faults": result.faults.iter().map(fault).collect::<Vec<_>>(),
+        });
+        print_line(&line.to_string());
+    } else if result.intact {
+        print_line(&format!("the ledger is intact: {} events, {} runs, head {head}", result.events, result.runs));
+    } else {
+        print_line(&format!("the ledger is NOT intact: {} events, {} runs", result.events, result.runs));
+        for fault in &result.faults {
+            print_line(&format!("  event {} run {}: {}", fault.sequence, fault.run_id, harmless(&fault.message)));
+        }
+    }
+    Ok(if result.intact { Exit::Done } else { Exit::NotSucceeded })
+}

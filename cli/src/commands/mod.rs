@@ -1,0 +1,90 @@
+//! One module a command.
+
+mod completions;
+mod config;
+mod demo;
+mod doctor;
+mod ledger;
+mod list;
+mod run;
+mod show;
+mod stop;
+mod up;
+mod validate;
+mod verify;
+mod watch;
+
+use std::process::ExitCode;
+
+use mosaic_telemetry::{LogFormat, Telemetry};
+
+use crate::args::{Arguments, Command};
+use crate::exit::{Failure, Outcome};
+use crate::settings::{Settings, log_filter};
+
+/// Does what the command line says.
+pub(crate) async fn run(arguments: Arguments) -> ExitCode {
+    match dispatch(arguments).await {
+        Ok(exit) => exit.into(),
+        Err(failure) => failure.report(),
+    }
+}
+
+async fn dispatch(arguments: Arguments) -> Outcome {
+    let flag = arguments.config.as_deref();
+    match arguments.command {
+        Command::Completions(arguments) => return completions::run(&arguments),
+        Command::Config(command) => return config::run(command, flag),
+        Command::Doctor(arguments) => return doctor::run(&arguments, flag).await,
+        Command::Demo(arguments) => return demo::run(arguments).await,
+        Command::Up(arguments) => return up::run(arguments, Settings::load(flag)?).await,
+        _ => {}
+    }
+    let settings = Settings::load(flag)?;
+    let telemetry = init_telemetry(&settings, "mosaic", LogFormat::Text)?;
+    let outcome = with_host(arguments.command, &settings).await;
+    flush(telemetry).await;
+    outcome
+}
+
+/// Commands that need a host.
+async fn with_host(command: Command, settings: &Settings) -> Outcome {
+    match command {
+        Command::Run(arguments) => run::run(arguments, settings).await,
+        Command::Watch(arguments) => watch::run(arguments, settings).await,
+        Command::Show(arguments) => show::run(&arguments, settings).await,
+        Command::List(arguments) => list::run(arguments, settings).await,
+        Command::Stop(arguments) => stop::run(&arguments, settings).await,
+        Command::Validate(arguments) => validate::run(arguments, settings).await,
+        Command::Verify(arguments) => verify::run(arguments, settings).await,
+        Command::Ledger(arguments) => ledger::run(&arguments, settings).await,
+        _ => Err(Failure::usage("this command needs no host")),
+    }
+}
+
+/// Spans of this process, and log lines where somebody asked for some.
+fn init_telemetry(settings: &Settings, name: &str, format: LogFormat) -> Result<Telemetry, Failure> {
+    let filter = log_filter();
+    let options = mosaic_telemetry::Options {
+        service_name: name.to_owned(),
+        otlp_endpoint: settings.otlp_endpoint(),
+        log_format: if filter.is_some() { format } else { LogFormat::Off },
+        log_filter: filter.unwrap_or_default(),
+    };
+    Telemetry::init(&options).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// Sends the last spans.
+async fn flush(telemetry: Telemetry) {
+    let flushed = tokio::task::spawn_blocking(|| telemetry.shut_down()).await;
+    debug_assert!(flushed.is_ok(), "the flush panicked");
+}
+
+/// Prints a line on standard output. A reader that has gone away has seen enough.
+fn print_line(text: &str) {
+    use std::io::Write as _;
+    let mut stdout = anstream::stdout().lock();
+    if writeln!(stdout, "{text}").is_err() {
+        tracing::debug!("Nobody reads standard output any more");
+    }
+}

@@ -1,0 +1,43 @@
+//! Events in words.
+
+use mosaic_record::{Output, RunEvent, StepState};
+
+use super::text::harmless;
+
+/// One line for an event.
+#[must_use]
+pub(crate) fn describe(event: &RunEvent) -> String {
+    match event {
+        RunEvent::Queued { spec, .. } => format!("queued: task {} for adapter {}", spec.task_id, spec.adapter),
+        RunEvent::Claimed { epoch, .. } => format!("claimed, epoch {epoch}"),
+        RunEvent::Preparing { .. } => "preparing".to_owned(),
+        RunEvent::Step { step, state, facts, .. } => match (&facts.waits_for, state) {
+            (Some(what), _) => format!("waiting for {}", harmless(what)),
+            (None, StepState::Done) => format!("prepared {step}"),
+            (None, StepState::Undone) => format!("undid {step}"),
+        },
+        RunEvent::Refused { reason, step, message } => format!("refused at {step}: {reason}: {}", harmless(message)),
+        RunEvent::CancelRequested {} => "stop requested".to_owned(),
+        RunEvent::Cancelled {} => "cancelled before it ran".to_owned(),
+        RunEvent::Running { sandbox, containment } => format!("running in {} ({sandbox})", containment.backend),
+        RunEvent::Activity(activity) => {
+            format!("first output of the model after {} ms, seen by {}", activity.latency_ms, activity.source)
+        }
+        RunEvent::Output(output) => format!("output so far: {}", amounts(output)),
+        RunEvent::TurnDone {} => "turn done".to_owned(),
+        RunEvent::Ending { reason } => format!("ending: {reason}"),
+        RunEvent::Lost {} => "lost: nobody knows what happened to it".to_owned(),
+        RunEvent::Ended(outcome) => match outcome.reason {
+            Some(reason) => format!("{}: {reason}; output: {}", outcome.status, amounts(&outcome.output)),
+            None => format!("{}; output: {}", outcome.status, amounts(&outcome.output)),
+        },
+    }
+}
+
+fn amounts(output: &Output) -> String {
+    let mut text = format!("{} bytes, diagnostics {} bytes", output.stdout_bytes, output.stderr_bytes);
+    if output.dropped > 0 {
+        text.push_str(&format!(", {} bytes dropped", output.dropped));
+    }
+    text
+}
