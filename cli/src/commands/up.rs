@@ -58,7 +58,7 @@ async fn take_place(settings: &Settings) -> Result<(), Failure> {
         match unfinished(&root).await? {
             0 => break,
             runs if !said => {
-                anstream::eprintln!("waiting for {runs} run(s) of the background host, process {}", host.pid)
+                anstream::eprintln!("waiting for {runs} run(s) of the background host, process {}", host.pid);
             }
             _ => {}
         }

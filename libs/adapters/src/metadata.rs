@@ -35,6 +35,7 @@ pub enum TurnMarker {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Metadata {
     /// Version of this format: 1.
+    #[schemars(extend("const" = VERSION))]
     pub adapter_version: u32,
     /// One line for people.
     pub description: Text,
@@ -51,6 +52,7 @@ pub struct Metadata {
     pub turn_marker: TurnMarker,
     /// The harness's own names of Mosaic's tools; a tool that is not named keeps its own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("propertyNames" = {"enum": Tool::ALL}))]
     pub tools: BTreeMap<Tool, Text>,
 }
 

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use mosaic_ids::Digest;
@@ -84,8 +84,7 @@ pub fn seal(directory: &Path, contents: &Contents<'_>) -> Result<Digest, SealErr
         (file::ADAPTER_METADATA, contents.adapter_metadata.as_bytes()),
     ];
     for path in [directory.to_owned(), directory.join(file::ADAPTER)] {
-        let made = fs::DirBuilder::new().mode(0o755).create(&path);
-        made.map_err(|source| SealError { path, source })?;
+        make_directory(&path).map_err(|source| SealError { path, source })?;
     }
     let mut manifest = Manifest { bundle_version: VERSION, files: BTreeMap::new() };
     for (name, content) in files {
@@ -98,12 +97,17 @@ pub fn seal(directory: &Path, contents: &Contents<'_>) -> Result<Digest, SealErr
     Ok(Digest::of(&manifest))
 }
 
+// The umask of whoever started us must not decide what the sandbox can read.
+fn make_directory(path: &Path) -> std::io::Result<()> {
+    fs::DirBuilder::new().mode(0o755).create(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+}
+
 fn write(path: &Path, content: &[u8]) -> Result<(), SealError> {
     let write = || -> std::io::Result<()> {
         let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(path)?;
         file.write_all(content)?;
-        // The umask of whoever started us must not decide what the sandbox can read.
-        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o444))
+        file.set_permissions(fs::Permissions::from_mode(0o444))
     };
     write().map_err(|source| SealError { path: path.into(), source })
 }

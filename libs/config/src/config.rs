@@ -15,10 +15,12 @@ const DEFAULT_SANDBOX_UID: u32 = 65532;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConfigFile {
     /// Version of this format: 1.
+    #[schemars(extend("const" = VERSION))]
     pub config_version: u32,
     /// How careful the installation is.
     pub environment: Environment,
     /// Where everything is kept; an absolute path.
+    #[schemars(extend("pattern" = "^/"))]
     pub data_root: PathBuf,
     /// What runs when nobody says otherwise.
     pub execution: ExecutionFile,
@@ -27,9 +29,11 @@ pub struct ConfigFile {
     pub limits: Option<LimitsPatch>,
     /// Further directories with adapters; absolute paths. The data root's own `adapters/` always counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(inner(regex(pattern = r"^/")))]
     pub adapter_dirs: Option<Vec<PathBuf>>,
     /// Uid that sandboxes run under where the services run as root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub sandbox_uid: Option<u32>,
     /// Where spans go.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -173,11 +173,13 @@ impl schemars::JsonSchema for LimitsPatch {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Limits".into()
     }
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let resolved = <Limits as schemars::JsonSchema>::json_schema(generator);
         let properties: serde_json::Map<_, _> = LIMITS
             .iter()
             .map(|limit| {
                 let schema = serde_json::json!({
+                    "description": resolved.pointer(&format!("/properties/{}/description", limit.key)),
                     "type": "integer", "minimum": limit.floor, "maximum": limit.cap, "default": limit.default
                 });
                 (limit.key.to_owned(), schema)

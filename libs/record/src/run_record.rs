@@ -13,7 +13,7 @@ use crate::{
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Activity {
     /// When.
-    #[schemars(with = "String")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub at: Timestamp,
     /// Time since the adapter was started, in milliseconds.
     pub latency_ms: u64,
@@ -128,15 +128,15 @@ pub struct RunRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
     /// When it was recorded.
-    #[schemars(with = "String")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub created_at: Timestamp,
     /// When the adapter was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub started_at: Option<Timestamp>,
     /// When it became terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub finished_at: Option<Timestamp>,
     /// Time from the start of the adapter to its end by a monotonic clock, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -40,6 +40,26 @@ enum Stopped {
     Cancelled,
 }
 
+/// The span of seeing one run through, in the trace of its launch.
+fn run_span(run: &RunId, leased: &Leased) -> tracing::Span {
+    let parent = leased.spec.traceparent.as_deref().and_then(|text| text.parse::<mosaic_telemetry::Traceparent>().ok());
+    let trace = parent.as_ref().map(mosaic_telemetry::Traceparent::trace_id).unwrap_or_default();
+    let span = tracing::info_span!("run", otel.name = "mosaic.launcher.supervise", run.id = %run, trace.id = trace);
+    if let Some(parent) = &parent {
+        mosaic_telemetry::follow(&span, parent);
+    }
+    span
+}
+
+/// Says how an attempt to see a run through ended.
+fn report(ended: Result<(), GivenUp>) {
+    match ended {
+        Ok(()) => tracing::info!("A run is over"),
+        Err(GivenUp::Ending) => tracing::info!("Left a run in the queue"),
+        Err(error) => tracing::warn!(%error, "Gave up a run"),
+    }
+}
+
 impl App {
     /// Looks at what an earlier launcher of this data root left, and goes on with it.
     ///
@@ -87,26 +107,22 @@ impl App {
         // A launcher that ends takes nothing new; what waits stays queued for the next one.
         let claim = soft.run_until_cancelled(persist(|| self.inner.broker.claim(&run, &self.inner.holder)));
         let Some(claim) = claim.await else { return };
-        let ended = match claim {
-            Ok(leased) => self.under_lease(&ticket, leased, held).await,
-            Err(error) if error.refusal() == Some(Refusal::Superseded) => Err(GivenUp::Superseded),
+        match claim {
+            Ok(leased) => {
+                let span = run_span(&run, &leased);
+                let log = span.clone();
+                let ended = self.under_lease(&ticket, leased, held).instrument(span).await;
+                log.in_scope(|| report(ended));
+            }
+            Err(error) if error.refusal() == Some(Refusal::Superseded) => report(Err(GivenUp::Superseded)),
             // Cancelled before anybody had it.
-            Err(error) if error.refusal() == Some(Refusal::InvalidRequest) => self.record(&run).await,
-            Err(error) => Err(error.into()),
-        };
-        match ended {
-            Ok(()) => tracing::info!(run.id = %run, "A run is over"),
-            Err(GivenUp::Ending) => tracing::info!(run.id = %run, "Left a run in the queue"),
-            Err(error) => tracing::warn!(run.id = %run, %error, "Gave up a run"),
+            Err(error) if error.refusal() == Some(Refusal::InvalidRequest) => report(self.record(&run).await),
+            Err(error) => report(Err(error.into())),
         }
     }
 
     /// Holds the lease while the run is seen through.
     async fn under_lease(&self, ticket: &Ticket, leased: Leased, held: Option<Held>) -> Result<(), GivenUp> {
-        let span = tracing::info_span!("run", otel.name = "mosaic.launcher.supervise", run.id = %ticket.run());
-        if let Some(parent) = leased.spec.traceparent.as_deref().and_then(|text| text.parse().ok()) {
-            mosaic_telemetry::follow(&span, &parent);
-        }
         let (epoch, term) = (leased.epoch, leased.term);
         let life = async {
             let ended = self.see_through(ticket, leased, held).await;
@@ -116,7 +132,7 @@ impl App {
             ended
         };
         tokio::select! {
-            ended = life.instrument(span) => ended,
+            ended = life => ended,
             () = self.keep_lease(ticket, epoch, term) => Err(GivenUp::Superseded),
         }
     }

@@ -12,6 +12,7 @@ const VERSION: u32 = 1;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MissionFile {
     /// Version of this format: 1.
+    #[schemars(extend("const" = VERSION))]
     pub mission_version: u32,
     /// Its name.
     pub id: Name,

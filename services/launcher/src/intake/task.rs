@@ -19,6 +19,7 @@ pub struct Capabilities {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TaskFile {
     /// Version of this format: 1.
+    #[schemars(extend("const" = VERSION))]
     pub task_version: u32,
     /// Its name.
     pub id: Name,

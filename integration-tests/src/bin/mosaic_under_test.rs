@@ -1,0 +1,7 @@
+//! The command `mosaic`, built beside the tests that drive it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    mosaic_cli::main()
+}

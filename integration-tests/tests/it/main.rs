@@ -1,0 +1,21 @@
+//! Tests of real services together, driven as a person drives them.
+
+mod grpc;
+mod hosting;
+mod outcome;
+mod policy;
+mod schemas;
+mod telemetry;
+
+use mosaic_integration_tests::{Installation, User};
+
+/// The command under test.
+const MOSAIC: &str = env!("CARGO_BIN_EXE_mosaic-under-test");
+
+fn installation() -> Installation {
+    Installation::new(MOSAIC)
+}
+
+fn installation_with(change: impl FnOnce(&mut serde_json::Value)) -> Installation {
+    Installation::with(MOSAIC, User::Same, change)
+}

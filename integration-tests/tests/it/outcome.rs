@@ -1,0 +1,125 @@
+//! What a person sees of a run: exit statuses, records, and nothing recorded where nothing may be.
+
+use std::collections::HashSet;
+
+use serde_json::json;
+
+use crate::installation;
+
+#[test]
+fn an_expected_answer_decides_the_exit_status() {
+    let mosaic = installation();
+    let task = mosaic.task("echo yes", |task| task["expectExact"] = json!("yes"));
+    let met = mosaic.mosaic(&["run", "--json", &task]).expect(0).json();
+    assert_eq!((met["status"].as_str(), met["response"].as_str()), (Some("succeeded"), Some("yes")));
+    let task = mosaic.task("echo no", |task| task["expectExact"] = json!("yes"));
+    let missed = mosaic.mosaic(&["run", "--json", &task]).expect(1).json();
+    assert_eq!((missed["status"].as_str(), missed["reason"].as_str()), (Some("failed"), Some("expect-mismatch")));
+    assert_eq!(missed["expectedExact"], "yes");
+}
+
+#[test]
+fn what_validation_rejects_leaves_nothing() {
+    let mosaic = installation();
+    type Change = fn(&mut serde_json::Value);
+    let wrong: [(Change, &str); 6] = [
+        (|task| task["surprise"] = json!(1), "task.json: surprise: unknown field `surprise`"),
+        (
+            |task| task["capabilities"] = json!({ "tools": ["read", "write", "sudo"] }),
+            "task.json: capabilities.tools[2]: unknown tool \"sudo\"; known: read write edit bash grep find ls",
+        ),
+        (|task| task["workspace"] = json!("../escape"), "task.json: workspace: `../escape` is not a name"),
+        (|task| task["session"] = json!("a/b"), "task.json: session: `a/b` is not a name"),
+        (|task| task["timeoutSeconds"] = json!(86_401), "task.json: timeoutSeconds: 86401 is outside of 1 to 86400"),
+        (|task| task["prompt"] = json!(""), "task.json: prompt: must not be empty"),
+    ];
+    for (change, expected) in wrong {
+        let task = mosaic.task("echo hi", change);
+        for command in ["run", "validate"] {
+            let rejected = mosaic.mosaic(&[command, &task]).expect(2);
+            assert!(rejected.stderr.contains(expected), "{rejected:?}");
+        }
+    }
+    let unknown = mosaic.mosaic(&["run", "--adapter", "pi", &mosaic.task("hi", |_| {})]).expect(2);
+    assert!(unknown.stderr.contains("unknown adapter `pi`") && unknown.stderr.contains("hint: "), "{unknown:?}");
+    assert_eq!(std::fs::read_dir(mosaic.data().join("runs")).expect("a directory").count(), 0, "no run directory");
+    assert_eq!(mosaic.mosaic(&["list", "--json"]).expect(0).stdout, "");
+}
+
+#[test]
+fn unknown_runs_files_and_commands_have_exit_status_4() {
+    let mosaic = installation();
+    for arguments in
+        [&["show", "r-unknown"][..], &["watch", "r-unknown"], &["stop", "r-unknown"], &["run", "absent.json"]]
+    {
+        mosaic.mosaic(arguments).expect(4);
+    }
+    for arguments in [&["show", "../etc"][..], &["dance"], &["run"]] {
+        mosaic.mosaic(arguments).expect(4);
+    }
+}
+
+#[test]
+fn a_prompt_that_looks_like_something_else_arrives_verbatim() {
+    let mosaic = installation();
+    let prompt = "--help\n$(id) `id` \"quoted\" 'single' \\ \u{1F980} % \r\n\ttail  ";
+    let task = mosaic.task(prompt, |_| {});
+    mosaic.write("mine.sh", "");
+    let adapter = mosaic.data().join("adapters/echo");
+    mosaic.mosaic(&["list"]).expect(0);
+    std::fs::create_dir_all(&adapter).expect("a directory");
+    let metadata = r#"{"adapterVersion": 1, "description": "echoes the request", "usesModel": false}"#;
+    std::fs::write(adapter.join("adapter.json"), metadata).expect("written");
+    std::fs::write(adapter.join("adapter.sh"), "cat \"$MOSAIC_REQUEST_FILE\"; printf . >&2").expect("written");
+    let record = mosaic.record(&task, &["--adapter", "echo"]);
+    assert_eq!(record["response"], prompt);
+    assert_eq!(record["request"], prompt);
+    assert_eq!(record["synthetic"], false);
+}
+
+#[test]
+fn every_run_has_a_directory_of_its_own_and_files_that_say_what_the_ledger_says() {
+    let mosaic = installation();
+    let task = mosaic.task("echo $RANDOM; pwd", |task| task["workspace"] = json!(":run"));
+    let children: Vec<_> = (0..4).map(|_| mosaic.start(&["run", "--json", &task])).collect();
+    let mut ids = HashSet::new();
+    for child in children {
+        let output = child.wait_with_output().expect("ends");
+        let record: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a record");
+        let directory = mosaic.data().join("runs").join(record["runId"].as_str().expect("an id"));
+        let result = std::fs::read_to_string(directory.join("result.json")).expect("written before `run` returns");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&result).expect("JSON"), record);
+        let events = std::fs::read_to_string(directory.join("events.jsonl")).expect("written");
+        assert!(events.lines().last().expect("a line").contains("\"run.ended\""));
+        assert!(ids.insert(directory));
+    }
+    assert_eq!(ids.len(), 4);
+    let intact = mosaic.mosaic(&["ledger", "verify", "--json"]).expect(0).json();
+    assert_eq!((&intact["intact"], &intact["runs"]), (&json!(true), &json!(4)));
+}
+
+#[test]
+fn the_start_up_task_accepts_the_exact_marker_only() {
+    let mosaic = installation();
+    let verify = |arguments: &[&str]| mosaic.mosaic(&[&["verify", "--adapter"], arguments].concat());
+    verify(&["mock", "--mock-response", "MOSAIC_HELLO_OK"]).expect(0);
+    verify(&["mock", "--mock-response", "MOSAIC_HELLO_OK."]).expect(1);
+    verify(&["mock", "--mock-response", " MOSAIC_HELLO_OK"]).expect(1);
+    let scripted = verify(&["scripted"]).expect(2);
+    assert!(scripted.stderr.contains("can't answer"), "{scripted:?}");
+}
+
+#[test]
+fn production_refuses_what_is_for_trying_things() {
+    let mosaic = crate::installation_with(|config| {
+        config["environment"] = json!("production");
+        config["execution"]["adapter"] = json!("mock");
+    });
+    let refused = mosaic.mosaic(&["run", &mosaic.task("hi", |_| {})]).expect(2);
+    assert!(refused.stderr.contains("backend-not-allowed"), "{refused:?}");
+    let host = crate::installation_with(|config| {
+        config["environment"] = json!("production");
+        config["execution"]["backend"] = json!("host");
+    });
+    host.mosaic(&["config", "check"]).expect(2);
+}

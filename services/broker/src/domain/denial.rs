@@ -1,0 +1,94 @@
+use mosaic_ids::{RequestId, RunId};
+use mosaic_record::{Actor, IllegalEvent, Refusal};
+
+/// Why a command is not carried out. Nothing was written then.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Denial {
+    #[error("no run `{run_id}`")]
+    NotFound { run_id: RunId },
+    #[error("request `{request_id}` has made run `{run_id}` from a different spec; a new request needs a new id")]
+    OtherSpec { request_id: RequestId, run_id: RunId },
+    #[error("run `{run_id}`: {source}")]
+    Illegal {
+        run_id: RunId,
+        #[source]
+        source: IllegalEvent,
+    },
+    #[error("run `{run_id}` is under epoch {in_force}, not {epoch}")]
+    StaleEpoch { run_id: RunId, epoch: i64, in_force: i64 },
+    #[error("the lease of run `{run_id}` with epoch {epoch} was given back")]
+    Released { run_id: RunId, epoch: i64 },
+    #[error("`{holder}` holds a live lease of run `{run_id}`, epoch {epoch}")]
+    Superseded { run_id: RunId, holder: RequestId, epoch: i64 },
+    #[error("the preparation of run `{run_id}` began under epoch {prepared}; epoch {epoch} has to undo it")]
+    PreparedBefore { run_id: RunId, prepared: i64, epoch: i64 },
+    #[error("nobody has asked for the end of run `{run_id}`")]
+    NotAsked { run_id: RunId },
+    #[error("run `{run_id}` has {accepted} reports; the next one is not number {number}")]
+    ReportGap { run_id: RunId, number: i64, accepted: i64 },
+    #[error("the runner can't report on run `{run_id}` for `{actor}`, only for the run's own session")]
+    NotItsSession { run_id: RunId, actor: Actor },
+    #[error("`{kind}` is not for a runner to report")]
+    NotAReport { kind: &'static str },
+}
+
+/// What kind of answer a denial is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DenialKind {
+    NotFound,
+    Refused(Refusal),
+}
+
+impl Denial {
+    /// What kind of answer it is.
+    pub(crate) fn kind(&self) -> DenialKind {
+        match self {
+            Self::NotFound { .. } => DenialKind::NotFound,
+            Self::StaleEpoch { .. } | Self::Released { .. } => DenialKind::Refused(Refusal::StaleLease),
+            Self::NotItsSession { .. } => DenialKind::Refused(Refusal::NotPermitted),
+            Self::Superseded { .. } => DenialKind::Refused(Refusal::Superseded),
+            Self::OtherSpec { .. }
+            | Self::Illegal { .. }
+            | Self::PreparedBefore { .. }
+            | Self::NotAsked { .. }
+            | Self::ReportGap { .. }
+            | Self::NotAReport { .. } => DenialKind::Refused(Refusal::InvalidRequest),
+        }
+    }
+
+    /// Every value of the message, by its name.
+    pub(crate) fn values(&self) -> Vec<(&'static str, String)> {
+        match self {
+            Self::NotFound { run_id } | Self::NotAsked { run_id } => vec![("run_id", run_id.to_string())],
+            Self::OtherSpec { request_id, run_id } => {
+                vec![("request_id", request_id.to_string()), ("run_id", run_id.to_string())]
+            }
+            Self::Illegal { run_id, source } => vec![
+                ("run_id", run_id.to_string()),
+                ("kind", source.kind.to_owned()),
+                ("status", source.status.clone()),
+            ],
+            Self::StaleEpoch { run_id, epoch, in_force } => vec![
+                ("run_id", run_id.to_string()),
+                ("epoch", epoch.to_string()),
+                ("epoch_in_force", in_force.to_string()),
+            ],
+            Self::Released { run_id, epoch } => vec![("run_id", run_id.to_string()), ("epoch", epoch.to_string())],
+            Self::Superseded { run_id, holder, epoch } => {
+                vec![("run_id", run_id.to_string()), ("holder", holder.to_string()), ("epoch", epoch.to_string())]
+            }
+            Self::PreparedBefore { run_id, prepared, epoch } => vec![
+                ("run_id", run_id.to_string()),
+                ("prepared_epoch", prepared.to_string()),
+                ("epoch", epoch.to_string()),
+            ],
+            Self::ReportGap { run_id, number, accepted } => {
+                vec![("run_id", run_id.to_string()), ("number", number.to_string()), ("accepted", accepted.to_string())]
+            }
+            Self::NotItsSession { run_id, actor } => {
+                vec![("run_id", run_id.to_string()), ("actor", actor.to_string())]
+            }
+            Self::NotAReport { kind } => vec![("kind", (*kind).to_owned())],
+        }
+    }
+}

@@ -1,0 +1,165 @@
+use mosaic_ids::RunId;
+use mosaic_record::RunStatus;
+use sqlx::sqlite::{Sqlite, SqlitePool};
+use sqlx::{Acquire as _, Transaction};
+
+use super::{EventPage, PageLimits, StoreError, events, runs};
+use crate::domain::{Run, RunSummary};
+
+/// The connections that read. Each call takes one for as long as it lasts.
+#[derive(Debug, Clone)]
+pub(crate) struct Readers {
+    pool: SqlitePool,
+}
+
+/// The ledger as it is at one moment, whatever is written meanwhile.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    transaction: Transaction<'static, Sqlite>,
+}
+
+impl Readers {
+    pub(super) fn new(pool: SqlitePool) -> Self {
+        Self { pool }
+    }
+
+    /// A snapshot, taken at its first read.
+    ///
+    /// # Errors
+    /// When the database fails or every connection stays taken.
+    pub(crate) async fn snapshot(&self) -> Result<Snapshot, StoreError> {
+        Ok(Snapshot { transaction: self.pool.begin().await? })
+    }
+
+    /// The next page of the whole ledger.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) async fn events(&self, from: i64, limits: PageLimits) -> Result<EventPage, StoreError> {
+        let mut connection = self.pool.acquire().await?;
+        events::page(connection.acquire().await?, from, limits).await
+    }
+
+    /// The next page of one run.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) async fn events_of(
+        &self,
+        run_id: &RunId,
+        from: i64,
+        limits: PageLimits,
+    ) -> Result<EventPage, StoreError> {
+        let mut connection = self.pool.acquire().await?;
+        events::page_of(connection.acquire().await?, run_id.as_str(), from, limits).await
+    }
+
+    /// Sequence of the first event that is still there.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) async fn earliest(&self) -> Result<Option<i64>, StoreError> {
+        let mut connection = self.pool.acquire().await?;
+        events::earliest(connection.acquire().await?).await
+    }
+
+    /// What lists show of one run.
+    ///
+    /// # Errors
+    /// When the database fails or the row is damaged.
+    pub(crate) async fn summary(&self, run_id: &RunId) -> Result<Option<RunSummary>, StoreError> {
+        let mut connection = self.pool.acquire().await?;
+        runs::summary(connection.acquire().await?, run_id.as_str()).await
+    }
+
+    /// Waits until no connection is in use and closes them.
+    pub(super) async fn close(&self) {
+        self.pool.close().await;
+    }
+}
+
+impl Snapshot {
+    /// The run with this id.
+    ///
+    /// # Errors
+    /// When the database fails or the row is damaged.
+    pub(crate) async fn run(&mut self, run_id: &RunId) -> Result<Option<Run>, StoreError> {
+        runs::find(&mut self.transaction, run_id).await
+    }
+
+    /// The columns that lists show of one run.
+    ///
+    /// # Errors
+    /// When the database fails or the row is damaged.
+    pub(crate) async fn summary(&mut self, run_id: &RunId) -> Result<Option<RunSummary>, StoreError> {
+        runs::summary(&mut self.transaction, run_id.as_str()).await
+    }
+
+    /// Payload of the event with this sequence.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) async fn payload(&mut self, sequence: i64) -> Result<Option<String>, StoreError> {
+        events::payload(&mut self.transaction, sequence).await
+    }
+
+    /// Runs whose first event is before `before`, newest first; all statuses when `statuses` is empty.
+    ///
+    /// # Errors
+    /// When the database fails or a row is damaged.
+    pub(crate) async fn runs(
+        &mut self,
+        statuses: &[RunStatus],
+        before: i64,
+        limit: i64,
+    ) -> Result<Vec<RunSummary>, StoreError> {
+        if statuses.is_empty() {
+            return runs::list(&mut self.transaction, before, limit).await;
+        }
+        // One walk of the index a status, then the newest of all: each is as long as the page and no longer.
+        let mut found = Vec::new();
+        for &status in statuses {
+            found.extend(runs::list_of(&mut self.transaction, status, before, limit).await?);
+        }
+        found.sort_by_key(|run| std::cmp::Reverse(run.first_sequence));
+        found.truncate(usize::try_from(limit).unwrap_or(0));
+        Ok(found)
+    }
+
+    /// The next page of the whole ledger.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) async fn events(&mut self, from: i64, limits: PageLimits) -> Result<EventPage, StoreError> {
+        events::page(&mut self.transaction, from, limits).await
+    }
+
+    /// The next page of one run.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) async fn events_of(
+        &mut self,
+        subject: &str,
+        from: i64,
+        limits: PageLimits,
+    ) -> Result<EventPage, StoreError> {
+        events::page_of(&mut self.transaction, subject, from, limits).await
+    }
+
+    /// First sequences and ids of the runs after `after`.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) async fn run_ids(&mut self, after: i64, limit: i64) -> Result<Vec<(i64, String)>, StoreError> {
+        runs::ids_after(&mut self.transaction, after, limit).await
+    }
+
+    /// Subjects that have events and no run, with the sequence of their first event.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) async fn subjects_without_run(&mut self, limit: i64) -> Result<Vec<(i64, String)>, StoreError> {
+        events::without_run(&mut self.transaction, limit).await
+    }
+}

@@ -1,0 +1,92 @@
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+
+use mosaic_shim::protocol::{Lines, Order, Stage, Start, Word, line};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+/// Bytes that are read from a shim at once.
+const READ_BYTES: usize = 1024;
+
+/// The runner's end of a shim's control socket.
+#[derive(Debug)]
+pub(crate) struct Control {
+    socket: UnixStream,
+    lines: Lines,
+    heard: VecDeque<Word>,
+}
+
+impl Control {
+    pub(crate) fn new(socket: std::os::unix::net::UnixStream) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        Ok(Self { socket: UnixStream::from_std(socket)?, lines: Lines::default(), heard: VecDeque::new() })
+    }
+
+    /// What the shim says next; `None` when it says nothing more, or nothing that makes sense. Loses nothing when it is
+    /// dropped before it returns.
+    pub(crate) async fn hear(&mut self) -> Option<Word> {
+        loop {
+            if let Some(word) = self.heard.pop_front() {
+                return Some(word);
+            }
+            let mut buffer = [0; READ_BYTES];
+            let read = match self.socket.read(&mut buffer).await {
+                Ok(0) | Err(_) => return None,
+                Ok(read) => read,
+            };
+            for line in self.lines.push(&buffer[..read]).ok()? {
+                self.heard.push_back(serde_json::from_slice(&line).ok()?);
+            }
+        }
+    }
+
+    /// Tells the shim something. One that is gone does not hear it, which shows elsewhere.
+    pub(crate) async fn tell(&mut self, order: &Order) {
+        let _gone = self.socket.write_all(&line(order)).await;
+    }
+
+    /// Starts the adapter.
+    ///
+    /// # Errors
+    /// When it can't be started, or not within `limit`.
+    pub(crate) async fn start(&mut self, start: Start, limit: Duration) -> Result<(), StartError> {
+        let answer = async {
+            self.tell(&Order::Start(Box::new(start))).await;
+            match self.hear().await {
+                Some(Word::Starting) => self.hear().await.or(Some(Word::Starting)),
+                other => other,
+            }
+        };
+        match timeout(limit, answer).await {
+            // A shim that is gone by now may have been killed by its adapter, which then has run.
+            Ok(Some(Word::Started { .. } | Word::Starting)) => Ok(()),
+            Ok(Some(Word::Failed { stage, message })) => Err(StartError::Failed { stage, message }),
+            Ok(_) => Err(StartError::Gone),
+            Err(_elapsed) => Err(StartError::Late { limit }),
+        }
+    }
+}
+
+/// Why the adapter was not started.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    /// The shim could not.
+    #[error("the adapter was not started (at `{stage}`): {message}")]
+    Failed {
+        /// At which stage.
+        stage: Stage,
+        /// Why.
+        message: String,
+    },
+    /// The shim is gone.
+    #[error("the sandbox ended before the adapter was started")]
+    Gone,
+    /// It took too long.
+    #[error("the adapter was not started within {} s", limit.as_secs())]
+    Late {
+        /// The limit.
+        limit: Duration,
+    },
+}

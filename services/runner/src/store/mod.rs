@@ -1,0 +1,10 @@
+//! What the runner keeps on disk: of each execution until its end is reported, and the private state of a run while its
+//! sandbox is there.
+
+mod private;
+mod record;
+mod spool;
+
+pub(crate) use private::{make as make_private, remove as remove_private};
+pub(crate) use record::{ExecutionRecord, read as read_record, write as write_record};
+pub(crate) use spool::{Entry, Spool};
