@@ -65,7 +65,9 @@ fn methods(descriptors: &[u8]) -> Vec<String> {
     for file in files.file.iter().filter(|file| file.package().starts_with("mosaic.")) {
         for service in &file.service {
             let service_name = service.name();
-            let full = |method: &prost_types::MethodDescriptorProto| format!("{}.{service_name}/{}", file.package(), method.name());
+            let full = |method: &prost_types::MethodDescriptorProto| {
+                format!("{}.{service_name}/{}", file.package(), method.name())
+            };
             methods.extend(service.method.iter().map(full));
         }
     }
@@ -95,7 +97,11 @@ fn every_rpc_answers_by_reflection_to_a_token_and_to_nobody_else() {
         for method in methods(descriptors) {
             let (_, said) = hosted.grpcurl(service, None, &["-protoset", set, "-d", "{}", &method]);
             assert!(said.contains("Code: Unauthenticated") && said.contains("UNAUTHENTICATED"), "{method}: {said}");
-            let (_, said) = hosted.grpcurl(service, Some("nobody-knows-this-token-0123456789"), &["-protoset", set, "-d", "{}", &method]);
+            let (_, said) = hosted.grpcurl(
+                service,
+                Some("nobody-knows-this-token-0123456789"),
+                &["-protoset", set, "-d", "{}", &method],
+            );
             assert!(said.contains("Code: Unauthenticated"), "{method}: {said}");
 
             // An endless stream is cut off by grpcurl; that it was cut off then is its answer.
@@ -106,7 +112,10 @@ fn every_rpc_answers_by_reflection_to_a_token_and_to_nobody_else() {
             let (succeeded, said) = hosted.grpcurl(service, Some(token), &[limit, &["-d", "{}", &method]].concat());
             let refused_well = said.contains("google.rpc.ErrorInfo") && said.contains("\"domain\": \"mosaic\"");
             assert!(succeeded || refused_well || (streams && said.contains("DeadlineExceeded")), "{method}: {said}");
-            assert!(!said.contains("Unauthenticated") && !said.contains("NOT_PERMITTED") && !said.contains("INTERNAL"), "{method}: {said}");
+            assert!(
+                !said.contains("Unauthenticated") && !said.contains("NOT_PERMITTED") && !said.contains("INTERNAL"),
+                "{method}: {said}"
+            );
 
             let (_, said) = hosted.grpcurl(service, Some(&hosted.token("broker")), &["-d", "{}", &method]);
             let open_to_services = ["GetRun", "ListRuns", "WatchRun", "WatchEvents", "VerifyLedger"];
@@ -124,8 +133,18 @@ fn every_rpc_answers_by_reflection_to_a_token_and_to_nobody_else() {
 /// True for what the operator may call.
 fn may_operator(method: &str) -> bool {
     let verbs = [
-        "GetRun", "ListRuns", "WatchRun", "WatchEvents", "VerifyLedger", "Launch", "Validate", "Stop", "AwaitRun", "StopRun",
-        "GetExecution", "TailOutput",
+        "GetRun",
+        "ListRuns",
+        "WatchRun",
+        "WatchEvents",
+        "VerifyLedger",
+        "Launch",
+        "Validate",
+        "Stop",
+        "AwaitRun",
+        "StopRun",
+        "GetExecution",
+        "TailOutput",
     ];
     verbs.iter().any(|verb| method.ends_with(&format!("/{verb}")))
 }
@@ -138,7 +157,8 @@ fn a_run_is_launched_and_watched_with_nothing_but_grpcurl() {
     let hosted = Hosted::new();
     let operator = hosted.token("operator");
     let task = serde_json::json!({ "taskVersion": 1, "id": "by-hand", "prompt": "echo hi" }).to_string();
-    let launch = serde_json::json!({ "request_id": "by-hand-1", "task": { "name": "t.json", "content": task } }).to_string();
+    let launch =
+        serde_json::json!({ "request_id": "by-hand-1", "task": { "name": "t.json", "content": task } }).to_string();
     let call = |service: &str, message: &str, method: &str| {
         let (succeeded, said) = hosted.grpcurl(service, Some(&operator), &["-d", message, method]);
         assert!(succeeded, "{said}");
@@ -152,7 +172,10 @@ fn a_run_is_launched_and_watched_with_nothing_but_grpcurl() {
     assert!(again["created"].is_null(), "{again}");
     let run = serde_json::json!({ "run_id": first["runId"] }).to_string();
     let watched = call("broker", &run, "mosaic.broker.v1.RunService/WatchRun");
-    assert!(watched.contains("run.queued") && watched.trim_end().ends_with('}') && watched.contains("run.ended"), "{watched}");
+    assert!(
+        watched.contains("run.queued") && watched.trim_end().ends_with('}') && watched.contains("run.ended"),
+        "{watched}"
+    );
 }
 
 #[test]

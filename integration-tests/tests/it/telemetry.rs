@@ -37,7 +37,8 @@ type Spans = HashMap<String, Vec<Span>>;
 
 impl Collector {
     fn start(&self) -> (tokio::runtime::Runtime, SocketAddr) {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).expect("a port");
         let address = listener.local_addr().expect("an address");
         let service = TraceServiceServer::new(self.clone());
@@ -149,7 +150,8 @@ fn the_spans_of_a_killed_run_end_too() {
 #[test]
 fn a_collector_that_is_not_there_slows_nothing_down() {
     // A port that was free a moment ago, where nobody listens.
-    let address = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
+    let address =
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
     let mosaic = exporting(address);
     let record = mosaic.record(&mosaic.task("echo hi", |_| {}), &[]);
     assert_eq!(record["response"], "hi");

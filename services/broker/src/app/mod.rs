@@ -17,7 +17,7 @@ use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
 pub(crate) use verify::Verdict;
 
-use crate::domain::{Change, Command, Event, NewRun, Order, RunSummary};
+use crate::domain::{Change, Command, Event, NewRun, Order, RunSummary, request_digest};
 use crate::store::Readers;
 use crate::writer::{Writer, Written};
 
@@ -151,8 +151,8 @@ fn new_run(request_id: RequestId, spec: &str, span_trace: Option<String>) -> Res
     json.end().map_err(|source| AppError::InvalidSpec { path: ".".to_owned(), source })?;
     let launch_trace = parsed.traceparent.as_deref().and_then(|text| text.parse::<Traceparent>().ok());
     let trace_id = launch_trace.map(|parent| parent.trace_id()).or(span_trace);
+    let digest = request_digest(&parsed);
     let event = RunEvent::Queued { request_id: request_id.clone(), spec: Box::new(parsed) };
     let payload = serde_json::to_string(&event).expect("an event has string keys and no failing type");
-    let digest = mosaic_ids::Digest::of(payload.as_bytes());
     Ok(NewRun { request_id, event, payload, digest, trace_id })
 }

@@ -18,5 +18,5 @@ pub(crate) use decide::{Decision, Situation, decide};
 pub(crate) use denial::{Denial, DenialKind};
 pub(crate) use event::{Draft, Event, from_nanos, to_nanos};
 pub(crate) use lease::{LeaseChange, Leases, Staged};
-pub(crate) use run::{Run, RunSummary};
+pub(crate) use run::{Run, RunSummary, request_digest};
 pub(crate) use verify::{ChainWalk, Fault, Faults, RunWalk};

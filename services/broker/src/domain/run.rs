@@ -1,6 +1,6 @@
 use jiff::Timestamp;
 use mosaic_ids::{Digest, Name, RequestId, RunId};
-use mosaic_record::{EventMeta, IllegalEvent, RunEvent, RunRecord, RunStatus};
+use mosaic_record::{EventMeta, IllegalEvent, RunEvent, RunRecord, RunSpec, RunStatus};
 
 /// What the broker knows about a run: its record, and what fences its writers.
 ///
@@ -47,17 +47,23 @@ pub(crate) struct RunSummary {
     pub(crate) last_sequence: i64,
 }
 
+/// What makes two specs the same: everything but the span of the call, which is another one when a request is sent again.
+pub(crate) fn request_digest(spec: &RunSpec) -> Digest {
+    let comparable = RunSpec { traceparent: None, ..spec.clone() };
+    let text = serde_json::to_string(&comparable).expect("a spec has string keys and no failing type");
+    Digest::of(text.as_bytes())
+}
+
 impl Run {
-    /// The run after its first event, whose payload has the digest `request_digest`.
+    /// The run after its first event.
     pub(crate) fn queued(
         run_id: &RunId,
         meta: &EventMeta,
         event: &RunEvent,
-        request_digest: Digest,
         sequence: i64,
     ) -> Result<Self, IllegalEvent> {
         let mut record = RunRecord::fold(None, run_id, meta, event)?;
-        let RunEvent::Queued { request_id, .. } = event else {
+        let RunEvent::Queued { request_id, spec } = event else {
             unreachable!("the fold takes nothing else as a first event")
         };
         record.request.clear();
@@ -65,7 +71,7 @@ impl Run {
         Ok(Self {
             record,
             request_id: request_id.clone(),
-            request_digest,
+            request_digest: request_digest(spec),
             epoch: 0,
             holder: None,
             prepared_epoch: None,

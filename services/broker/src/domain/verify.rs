@@ -127,10 +127,7 @@ impl RunWalk {
         }
         let folded = match self.run.take() {
             Some(run) => run.then(&event.meta(), &parsed, event.sequence),
-            None => {
-                let digest = Digest::of(event.payload.as_bytes());
-                Run::queued(&self.run_id, &event.meta(), &parsed, digest, event.sequence)
-            }
+            None => Run::queued(&self.run_id, &event.meta(), &parsed, event.sequence),
         };
         folded.map_err(|illegal| format!("event {}: {illegal}", event.sequence))
     }

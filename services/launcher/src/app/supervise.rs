@@ -108,7 +108,7 @@ impl App {
         let claim = soft.run_until_cancelled(persist(|| self.inner.broker.claim(&run, &self.inner.holder)));
         let Some(claim) = claim.await else { return };
         match claim {
-            Ok(leased) => {
+            Ok(Some(leased)) => {
                 let span = run_span(&run, &leased);
                 let log = span.clone();
                 let ended = self.under_lease(&ticket, leased, held).instrument(span).await;
@@ -116,7 +116,7 @@ impl App {
             }
             Err(error) if error.refusal() == Some(Refusal::Superseded) => report(Err(GivenUp::Superseded)),
             // Cancelled before anybody had it.
-            Err(error) if error.refusal() == Some(Refusal::InvalidRequest) => report(self.record(&run).await),
+            Ok(None) => report(self.record(&run).await),
             Err(error) => report(Err(error.into())),
         }
     }
@@ -170,8 +170,8 @@ impl App {
                 self.prepare_and_run(ticket, epoch, spec).await?;
                 drop(permit);
             }
-            RunStatus::Preparing => self.resume_preparing(run, epoch).await?,
-            _ => self.execution(ticket, epoch).await?,
+            RunStatus::Preparing => self.resume_preparing(ticket, epoch).await?,
+            _ => self.adopt(ticket, epoch).await?,
         }
         self.record(run).await?;
         drop(held);
@@ -332,13 +332,24 @@ impl App {
         Ok(persist(|| self.inner.broker.lose(run, epoch)).await?)
     }
 
+    /// A run that was found running: it goes on under the new epoch, or is lost when nobody knows it.
+    async fn adopt(&self, ticket: &Ticket, epoch: i64) -> Result<(), GivenUp> {
+        let run = ticket.run();
+        let (_, record, _) = persist(|| self.inner.broker.get(run)).await?;
+        if let Some(bundle) = &record.bundle_digest {
+            match persist(|| self.inner.runner.start(run, epoch, bundle)).await {
+                Ok(()) => tracing::info!("Adopted a run"),
+                Err(error) => tracing::info!(%error, "Could not adopt a run"),
+            }
+        }
+        self.execution(ticket, epoch).await
+    }
+
     /// A run that was found in preparation: either its execution was started after all, or it is refused.
-    async fn resume_preparing(&self, run: &RunId, epoch: i64) -> Result<(), GivenUp> {
-        let known = persist(|| self.inner.runner.wait(run)).await? != Ended::Unknown;
-        if known {
-            // It runs under the epoch before this one; what it reports is refused, and nobody may wait for it.
-            persist(|| self.inner.runner.stop(run)).await?;
-            return Ok(persist(|| self.inner.broker.lose(run, epoch)).await?);
+    async fn resume_preparing(&self, ticket: &Ticket, epoch: i64) -> Result<(), GivenUp> {
+        let run = ticket.run();
+        if persist(|| self.inner.runner.known(run)).await? {
+            return self.adopt(ticket, epoch).await;
         }
         let bundle = self.inner.root.bundle(run);
         if let Err(error) = tokio::fs::remove_dir_all(&bundle).await

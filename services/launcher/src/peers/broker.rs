@@ -101,16 +101,17 @@ impl Broker {
         }
     }
 
-    /// Leases a run.
+    /// Leases a run; `None` when it is over.
     ///
     /// # Errors
     /// `superseded` when somebody else has it; what else the broker answers, or `unavailable`.
-    pub async fn claim(&self, run: &RunId, holder: &RequestId) -> Result<Leased, RpcError> {
+    pub async fn claim(&self, run: &RunId, holder: &RequestId) -> Result<Option<Leased>, RpcError> {
         let request = pb::ClaimRunRequest { holder: holder.to_string(), run_id: run.to_string() };
         let response = self.client.clone().claim_run(request).await.map_err(failed)?.into_inner();
-        let (lease, run) = (response.lease.ok_or_else(malformed)?, response.run.ok_or_else(malformed)?);
+        let run = response.run.ok_or_else(malformed)?;
+        let Some(lease) = response.lease else { return Ok(None) };
         let term = lease.term.and_then(|term| term.try_into().ok()).ok_or_else(malformed)?;
-        Ok(Leased { epoch: lease.epoch, term, spec: json(&run.spec)?, view: view(Some(run))? })
+        Ok(Some(Leased { epoch: lease.epoch, term, spec: json(&run.spec)?, view: view(Some(run))? }))
     }
 
     /// Extends a lease; says whether somebody has asked for the end of the run.

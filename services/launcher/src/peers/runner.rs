@@ -55,6 +55,18 @@ impl Runner {
         }
     }
 
+    /// True when the runner knows an execution of the run.
+    ///
+    /// # Errors
+    /// What the runner answers, or `unavailable`.
+    pub async fn known(&self, run: &RunId) -> Result<bool, RpcError> {
+        let request = pb::GetExecutionRequest { run_id: run.to_string(), wait: None };
+        match self.client.clone().get_execution(request).await.map_err(failed) {
+            Err(error) if error.reason == Reason::NotFound => Ok(false),
+            answer => answer.map(|_execution| true),
+        }
+    }
+
     /// Waits a while for the end of an execution.
     ///
     /// # Errors

@@ -1,7 +1,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{App, Execution, State};
+use tracing::Instrument as _;
+
+use super::{App, Execution};
 use crate::broker::{BATCH, ReportError};
 use crate::store::Entry;
 
@@ -16,20 +18,18 @@ impl App {
     /// Delivers the reports of an execution, in order, until the last one is accepted or the lease is over.
     pub(super) fn spawn_reporter(&self, execution: Arc<Execution>) {
         let app = self.clone();
-        self.reporters.spawn(async move {
+        let span = tracing::info_span!("report", otel.name = "mosaic.runner.report", run.id = %execution.run);
+        let delivery = async move {
             let leaving = app.leaving.clone();
             let _left_on_disk = leaving.run_until_cancelled(app.deliver(&execution)).await;
-        });
+        };
+        self.reporters.spawn(delivery.instrument(span));
     }
 
     /// Puts a live execution under a higher epoch. Reports that wait go out under that.
     pub(super) fn adopt(&self, execution: &Arc<Execution>, epoch: i64) {
-        let was_over = execution.status().state == State::Ended && !execution.status().reported;
         execution.update(|status| status.epoch = status.epoch.max(epoch));
         self.remember_epoch(execution);
-        if was_over && execution.revoked().is_cancelled() {
-            self.spawn_reporter(Arc::clone(execution));
-        }
     }
 
     async fn deliver(&self, execution: &Arc<Execution>) {
@@ -65,7 +65,8 @@ impl App {
         }
     }
 
-    /// Nothing more will be delivered: what is on disk of the execution is removed once its sandbox is gone.
+    /// Nothing more will be delivered: what is on disk of the execution is removed once its sandbox is gone. One whose
+    /// lease is over is forgotten, so that its new holder learns that nobody can tell how it ended.
     async fn settle(&self, execution: &Arc<Execution>, reported: bool) {
         execution.ended().await;
         if reported {
@@ -78,7 +79,11 @@ impl App {
         {
             tracing::warn!(run.id = %execution.run, %error, "Could not remove what was kept of an execution");
         }
-        self.registry.settle(&execution.run);
+        if reported {
+            self.registry.settle(&execution.run);
+        } else {
+            self.registry.forget(&execution.run);
+        }
     }
 }
 

@@ -1,10 +1,12 @@
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use mosaic_data_root::Service;
+use mosaic_proto::runner::v1::GetExecutionRequest;
 use mosaic_proto::runner::v1::execution::State;
 use mosaic_record::{Backend, RunEvent, RunStatus};
 
 use crate::broker::Mood;
-use crate::harness::{PATIENCE, World, wait_for};
+use crate::harness::{PATIENCE, Run, World, wait_for};
 
 const WAITS: &str = "echo up; while [ ! -e go ]; do sleep 0.02; done; echo done";
 
@@ -51,7 +53,20 @@ async fn a_lease_that_is_over_ends_the_sandbox_and_writes_nothing() {
     assert_eq!((execution.state(), execution.reported), (State::Ended, false));
     assert!(world.taken(&run).is_empty());
     world.assert_clean(&run);
+    let spool = world.root.execution(&run.id);
+    wait_for("the spool's removal", || (!spool.exists()).then_some(())).await;
+    wait_for_unknown(&world, &run).await;
     world.end().await;
+}
+
+/// Waits until the runner does not know the run any more: whoever has its lease now is to learn that it is lost.
+async fn wait_for_unknown(world: &World, run: &Run) {
+    let deadline = Instant::now() + PATIENCE;
+    let request = GetExecutionRequest { run_id: run.id.to_string(), wait: None };
+    while let Ok(answer) = world.client(Service::Launcher).get_execution(request.clone()).await {
+        assert!(Instant::now() < deadline, "still known: {answer:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,7 +12,7 @@ pub(super) fn create(situation: Situation, actor: &Actor, new: &NewRun) -> Resul
     }
     let run_id = RunId::new(now, random);
     let meta = EventMeta { time: from_nanos(to_nanos(now)), actor: actor.clone(), trace_id: new.trace_id.clone() };
-    let run = Run::queued(&run_id, &meta, &new.event, new.digest.clone(), next_sequence)
+    let run = Run::queued(&run_id, &meta, &new.event, next_sequence)
         .map_err(|source| Denial::Illegal { run_id: run_id.clone(), source })?;
     let draft = Draft {
         time: meta.time,

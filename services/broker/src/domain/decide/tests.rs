@@ -1,7 +1,7 @@
-use mosaic_ids::{Digest, RequestId, RunId};
+use mosaic_ids::{RequestId, RunId};
 use mosaic_record::{EndReason, Outcome, Output, Refusal, RunSpec, RunStatus, StepFacts, StepState};
 
-use super::super::{DenialKind, NewRun, Report};
+use super::super::{DenialKind, NewRun, Report, request_digest};
 use super::*;
 
 /// One run and who works on it, without a store.
@@ -24,9 +24,10 @@ fn spec(task: &str) -> Box<RunSpec> {
 
 fn creation(task: &str) -> Order {
     let request_id: RequestId = "q-1".parse().expect("id");
-    let event = RunEvent::Queued { request_id: request_id.clone(), spec: spec(task) };
+    let spec = spec(task);
+    let digest = request_digest(&spec);
+    let event = RunEvent::Queued { request_id: request_id.clone(), spec };
     let payload = serde_json::to_string(&event).expect("serializes");
-    let digest = Digest::of(payload.as_bytes());
     Order::Create(Box::new(NewRun { request_id, event, payload, digest, trace_id: Some("a".repeat(32)) }))
 }
 

@@ -119,6 +119,11 @@ impl Cgroups {
     }
 }
 
+/// Name of a group that is made to find out whether one can be, and removed at once.
+fn trial_name() -> String {
+    format!("mosaic-trial-{:08x}", rand::random::<u32>())
+}
+
 fn describe(action: &str, directory: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("can't {action} the control group `{}`: {error}", directory.display()))
 }
