@@ -42,6 +42,8 @@ pub(crate) enum Command {
     List(List),
     /// End a run: its adapter is asked to end, then its whole sandbox is killed
     Stop(Stop),
+    /// Launch a run again, from the snapshots in its record
+    Retry(Retry),
     /// Check a task file and what it refers to, and record nothing
     Validate(Validate),
     /// Ask the configured adapter for the start-up marker; exit 0 only on the exact marker
@@ -82,6 +84,24 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub overrides: Overrides,
     /// Print the run's id and return; the run goes on
+    #[arg(long)]
+    pub detach: bool,
+    /// Refuse instead of waiting when workspace or session is in use
+    #[arg(long)]
+    pub no_wait: bool,
+    /// Print the record as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Retry {
+    /// Run
+    #[arg(value_name = "RUN")]
+    pub run: RunId,
+    #[command(flatten)]
+    pub overrides: Overrides,
+    /// Print the new run's id and return; the run goes on
     #[arg(long)]
     pub detach: bool,
     /// Refuse instead of waiting when workspace or session is in use

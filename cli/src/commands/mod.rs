@@ -51,6 +51,7 @@ async fn dispatch(arguments: Arguments) -> Outcome {
 async fn with_host(command: Command, settings: &Settings) -> Outcome {
     match command {
         Command::Run(arguments) => run::run(arguments, settings).await,
+        Command::Retry(arguments) => run::retry(arguments, settings).await,
         Command::Watch(arguments) => watch::run(arguments, settings).await,
         Command::Show(arguments) => show::run(&arguments, settings).await,
         Command::List(arguments) => list::run(arguments, settings).await,

@@ -6,7 +6,7 @@ use mosaic_rpc::{Reason, RpcError};
 use tracing::Instrument as _;
 
 use super::print_line;
-use crate::args::{Overrides, Run};
+use crate::args::{Overrides, Retry, Run};
 use crate::client::Client;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::host::attach::attach;
@@ -20,24 +20,17 @@ use crate::view::record::summary;
 const LAUNCH_ATTEMPTS: usize = 5;
 
 pub(crate) async fn run(arguments: Run, settings: &Settings) -> Outcome {
-    let documents = Documents::read(&arguments.file)?;
-    let launch = Launch { documents, overrides: arguments.overrides, no_wait: arguments.no_wait };
+    let what = What::Task(Documents::read(&arguments.file)?);
+    let launch = Launch { what, overrides: arguments.overrides, no_wait: arguments.no_wait };
     let span = tracing::info_span!("run", otel.name = "mosaic.cli.run");
-    async {
-        let (client, run) = launch.begin(settings).await?;
-        if arguments.detach {
-            let text = if arguments.json { serde_json::json!({ "runId": run }).to_string() } else { run.to_string() };
-            print_line(&text);
-            return Ok(Exit::Done);
-        }
-        let progress = if arguments.json { Progress::silent() } else { Progress::for_people() };
-        match see_through(settings, client, &run, progress).await? {
-            Some(record) => Ok(show_end(&record, arguments.json)),
-            None => Ok(Exit::Left),
-        }
-    }
-    .instrument(span)
-    .await
+    launch.through(settings, arguments.detach, arguments.json).instrument(span).await
+}
+
+pub(crate) async fn retry(arguments: Retry, settings: &Settings) -> Outcome {
+    let what = What::Again(arguments.run);
+    let launch = Launch { what, overrides: arguments.overrides, no_wait: arguments.no_wait };
+    let span = tracing::info_span!("retry", otel.name = "mosaic.cli.retry");
+    launch.through(settings, arguments.detach, arguments.json).instrument(span).await
 }
 
 /// Prints how a run ended, and turns it into an exit status.
@@ -53,43 +46,73 @@ pub(crate) fn show_end(record: &RunRecord, json: bool) -> Exit {
 /// What is to be launched.
 #[derive(Debug, Clone)]
 pub(crate) struct Launch {
-    /// Task and mission.
-    pub documents: Documents,
+    /// A task, or a run again.
+    pub what: What,
     /// What the operator sets.
     pub overrides: Overrides,
     /// Refuse instead of waiting.
     pub no_wait: bool,
 }
 
+/// A task, or a run again.
+#[derive(Debug, Clone)]
+pub(crate) enum What {
+    /// A task file and its mission.
+    Task(Documents),
+    /// A run, from the snapshots in its record.
+    Again(RunId),
+}
+
 impl Launch {
+    /// Launches, and follows the run to its record unless it is to be left at once.
+    async fn through(self, settings: &Settings, detach: bool, json: bool) -> Outcome {
+        let (client, run) = self.begin(settings).await?;
+        if detach {
+            print_line(&if json { serde_json::json!({ "runId": run }).to_string() } else { run.to_string() });
+            return Ok(Exit::Done);
+        }
+        let progress = if json { Progress::silent() } else { Progress::for_people() };
+        match see_through(settings, client, &run, progress).await? {
+            Some(record) => Ok(show_end(&record, json)),
+            None => Ok(Exit::Left),
+        }
+    }
+
     /// Launches, once: a host that ends under the call is replaced, and asked again with the same request id.
     ///
     /// # Errors
     /// When the launch is refused, or no host can be had.
     pub(crate) async fn begin(self, settings: &Settings) -> Result<(Client, RunId), Failure> {
-        let Self { documents: Documents { task, mission }, overrides, no_wait } = self;
-        let overrides = settings.with_mock_response(overrides);
-        let request = launcher::LaunchRequest {
-            request_id: uuid::Uuid::now_v7().to_string(),
-            task: Some(task),
-            mission,
-            overrides: Some(overrides.into()),
-            no_wait,
-        };
+        let request_id = uuid::Uuid::now_v7().to_string();
         let mut attempts = 0;
         loop {
             attempts += 1;
             let mut client = attach(settings).await?;
-            match client.launches.launch(request.clone()).await {
-                Ok(response) => {
-                    let run = response.into_inner().run_id.parse();
+            match self.send(&mut client, &request_id, settings).await.map_err(|status| RpcError::from_status(&status)) {
+                Ok(run) => {
+                    let run = run.parse();
                     let run = run.map_err(|_not_ours| Failure::unreachable("the launcher sent a malformed run id"))?;
                     return Ok((client, run));
                 }
-                Err(status) => match RpcError::from_status(&status) {
-                    error if error.reason == Reason::Unavailable && attempts < LAUNCH_ATTEMPTS => {}
-                    error => return Err(error.into()),
-                },
+                Err(error) if error.reason == Reason::Unavailable && attempts < LAUNCH_ATTEMPTS => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn send(&self, client: &mut Client, request_id: &str, settings: &Settings) -> Result<String, tonic::Status> {
+        let (request_id, no_wait) = (request_id.to_owned(), self.no_wait);
+        match &self.what {
+            What::Task(Documents { task, mission }) => {
+                let overrides = Some(settings.with_mock_response(self.overrides.clone()).into());
+                let (task, mission) = (Some(task.clone()), mission.clone());
+                let request = launcher::LaunchRequest { request_id, task, mission, overrides, no_wait };
+                Ok(client.launches.launch(request).await?.into_inner().run_id)
+            }
+            What::Again(run) => {
+                let overrides = Some(self.overrides.clone().into());
+                let request = launcher::RetryRequest { request_id, run_id: run.to_string(), overrides, no_wait };
+                Ok(client.launches.retry(request).await?.into_inner().run_id)
             }
         }
     }

@@ -1,6 +1,6 @@
 use mosaic_proto::launcher::v1 as launcher;
 
-use super::run::{Launch, see_through, show_end};
+use super::run::{Launch, What, see_through, show_end};
 use crate::args::Verify;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::Settings;
@@ -26,7 +26,7 @@ pub(crate) async fn run(arguments: Verify, settings: &Settings) -> Outcome {
     });
     let task = launcher::Document { name: "start-up task".to_owned(), content: task.to_string() };
     let documents = Documents { task, mission: None };
-    let launch = Launch { documents, overrides: arguments.overrides, no_wait: false };
+    let launch = Launch { what: What::Task(documents), overrides: arguments.overrides, no_wait: false };
     let (client, run) = launch.begin(settings).await?;
     let progress = if arguments.json { Progress::silent() } else { Progress::for_people() };
     match see_through(settings, client, &run, progress).await? {

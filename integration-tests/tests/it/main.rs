@@ -1,5 +1,7 @@
 //! Tests of real services together, driven as a person drives them.
 
+mod containment;
+mod documents;
 mod grpc;
 mod hosting;
 mod outcome;

@@ -123,3 +123,29 @@ fn production_refuses_what_is_for_trying_things() {
     });
     host.mosaic(&["config", "check"]).expect(2);
 }
+
+#[test]
+fn a_retry_works_after_every_file_it_came_from_is_gone_and_says_what_is_different() {
+    let mosaic = installation();
+    mosaic.write(
+        "mission.json",
+        r#"{"missionVersion": 1, "id": "m", "objective": "o", "capabilities": {"tools": ["ls"]}}"#,
+    );
+    let task = mosaic.task("anything", |task| task["mission"] = json!("mission.json"));
+    let first = mosaic.record(&task, &["--adapter", "mock", "--mock-response", "kept"]);
+    for file in ["task.json", "mission.json"] {
+        std::fs::remove_file(mosaic.path().join(file)).expect("removed");
+    }
+    let run = first["runId"].as_str().expect("an id");
+    let again = mosaic.mosaic(&["retry", "--json", run]).expect(0).json();
+    assert_eq!((&again["retriedFrom"], &again["response"]), (&first["runId"], &json!("kept")));
+    for same in ["taskId", "missionId", "tools", "adapter", "model", "request"] {
+        assert_eq!(again[same], first[same], "{same}");
+    }
+    assert_eq!(again["warnings"], json!([]));
+    let other = mosaic.mosaic(&["retry", "--json", "--model", "other", "--mock-response", "new", run]).expect(0).json();
+    assert_eq!(other["response"], "new");
+    let expected = ["retried with model other instead of test-model", "retried with another mock response"];
+    assert_eq!(other["warnings"], json!(expected));
+    mosaic.mosaic(&["retry", "r-unknown"]).expect(4);
+}

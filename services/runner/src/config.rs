@@ -17,7 +17,7 @@ pub struct Options {
     pub sandbox_uid: u32,
     /// The executable that acts as the shim: this process's own, which calls `mosaic_shim::dispatch` first.
     pub shim_executable: PathBuf,
-    /// The program bubblewrap: a path, or a name that is looked up in PATH.
+    /// Path of the program bubblewrap; anything that is not absolute is a missing one.
     pub bubblewrap: PathBuf,
     /// Where times come from.
     pub clock: Arc<dyn Clock>,
@@ -34,7 +34,7 @@ impl Options {
             environment: config.environment,
             sandbox_uid: config.sandbox_uid(),
             shim_executable: std::env::current_exe()?,
-            bubblewrap: crate::probe::PROGRAM.into(),
+            bubblewrap: crate::probe::locate(std::env::var_os("PATH").as_deref()),
             clock: Arc::new(SystemClock::new()),
         })
     }

@@ -1,5 +1,6 @@
 //! What this host can do, asked before anything depends on it.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -62,7 +63,7 @@ pub struct Host {
 pub fn host() -> Host {
     let cgroups = Cgroups::detect();
     Host {
-        bubblewrap: bubblewrap(Path::new(PROGRAM)),
+        bubblewrap: bubblewrap(&locate(std::env::var_os("PATH").as_deref())),
         groups: [
             ("memoryBytes", cgroups.enforcement(Controller::Memory)),
             ("processes", cgroups.enforcement(Controller::Pids)),
@@ -71,8 +72,17 @@ pub fn host() -> Host {
     }
 }
 
-/// The program's name; found by PATH.
-pub(crate) const PROGRAM: &str = "bwrap";
+/// The program's name.
+const PROGRAM: &str = "bwrap";
+
+/// Where bubblewrap is: the first one of `path`, a list of directories as PATH is one; its bare name when there is none,
+/// which is never run.
+#[must_use]
+pub fn locate(path: Option<&OsStr>) -> PathBuf {
+    let directories = path.into_iter().flat_map(std::env::split_paths).filter(|directory| directory.is_absolute());
+    let mut candidates = directories.map(|directory| directory.join(PROGRAM));
+    candidates.find(|candidate| candidate.is_file()).unwrap_or_else(|| PROGRAM.into())
+}
 
 /// Version of bubblewrap, if a sandbox can be made with it here. Blocks for as long as that takes.
 ///
@@ -80,6 +90,9 @@ pub(crate) const PROGRAM: &str = "bwrap";
 /// Which control is missing, and how to mend that.
 pub(crate) fn bubblewrap(program: &Path) -> Result<String, Missing> {
     let missing = || Missing::NotInstalled { program: program.into() };
+    if !program.is_absolute() {
+        return Err(missing());
+    }
     let output =
         Command::new(program).arg("--version").stdin(Stdio::null()).output().map_err(|_not_there| missing())?;
     let version = String::from_utf8_lossy(&output.stdout).trim().trim_start_matches("bubblewrap ").to_owned();

@@ -5,7 +5,7 @@ mod place;
 use mosaic_record::{Backend, RunStatus};
 use mosaic_telemetry::LogFormat;
 
-use super::run::{Launch, see_through};
+use super::run::{Launch, What, see_through};
 use super::{flush, init_telemetry};
 use crate::args::{Demo, Overrides};
 use crate::exit::{Exit, Failure, Outcome};
@@ -43,7 +43,7 @@ pub(crate) async fn run(arguments: Demo) -> Outcome {
 async fn follow(place: &Place, settings: &Settings) -> Outcome {
     let documents = Documents::read(&place.task)?;
     let overrides = Overrides { adapter: None, model: None, mock_response: None };
-    let launch = Launch { documents, overrides, no_wait: false };
+    let launch = Launch { what: What::Task(documents), overrides, no_wait: false };
     let (client, run) = launch.begin(settings).await?;
     let Some(record) = see_through(settings, client, &run, Progress::for_people()).await? else {
         return Ok(Exit::Left);

@@ -1,10 +1,11 @@
-use mosaic_ids::RequestId;
-use mosaic_record::{Actor, Document, Refusal, RunSpec};
+use mosaic_ids::{RequestId, RunId};
+use mosaic_record::{Actor, Refusal, RunSpec};
 use mosaic_rpc::RpcError;
 
 use super::App;
 use super::locks::Claim;
-use crate::domain::admission::{Application, Overrides, Refused, admit};
+use crate::domain::admission::{Application, Overrides, Refused, Wish, admit};
+use crate::domain::retry::{differences, retry_wish};
 use crate::intake::{MissionFile, TaskFile};
 
 /// Runs that may wait or run at once; more are turned away.
@@ -14,7 +15,7 @@ const RUNS_IN_HAND: usize = 1024;
 #[derive(Debug, Clone)]
 pub struct Launched {
     /// The run.
-    pub run_id: mosaic_ids::RunId,
+    pub run_id: RunId,
     /// False when an earlier call made it.
     pub created: bool,
 }
@@ -26,25 +27,39 @@ pub struct Validated {
     pub spec: RunSpec,
 }
 
-/// What is to be launched.
-#[derive(Debug)]
-pub struct Wish {
-    /// The task file.
-    pub task: Document,
-    /// The mission file.
-    pub mission: Option<Document>,
-    /// What the operator sets for this launch.
-    pub overrides: Overrides,
-    /// Refuse instead of waiting.
-    pub no_wait: bool,
-}
-
 impl App {
     /// Records a run and takes it in hand.
     ///
     /// # Errors
     /// When it is refused before it was recorded, or the broker can't be reached.
     pub async fn launch(&self, request_id: &RequestId, wish: Wish, actor: &Actor) -> Result<Launched, RpcError> {
+        self.record_spec(request_id, self.admit(wish)?, actor).await
+    }
+
+    /// Launches a terminal run again, from the snapshots in its record.
+    ///
+    /// # Errors
+    /// When there is no such run or it is not over, and those of [`App::launch`].
+    pub async fn retry(
+        &self,
+        request_id: &RequestId,
+        run: &RunId,
+        overrides: Overrides,
+        no_wait: bool,
+        actor: &Actor,
+    ) -> Result<Launched, RpcError> {
+        let (view, _, before) = self.inner.broker.get(run).await?;
+        if !view.status.is_terminal() {
+            let message = format!("`{run}` is {}; wait for its end, or stop it first", view.status);
+            return Err(RpcError::invalid(message).with("run_id", run));
+        }
+        let spec = self.admit(retry_wish(&before, overrides, no_wait))?;
+        let warnings = differences(&before, &spec);
+        let spec = RunSpec { retried_from: Some(run.clone()), warnings, ..spec };
+        self.record_spec(request_id, spec, actor).await
+    }
+
+    async fn record_spec(&self, request_id: &RequestId, spec: RunSpec, actor: &Actor) -> Result<Launched, RpcError> {
         if self.inner.work.soft().is_cancelled() {
             return Err(RpcError::unavailable("the launcher is ending and takes no new runs; try again"));
         }
@@ -52,7 +67,6 @@ impl App {
             let message = format!("{RUNS_IN_HAND} runs are in hand; wait until some have ended");
             return Err(RpcError::unavailable(message));
         }
-        let spec = self.admit(wish)?;
         if spec.no_wait
             && let Some(busy) = self.inner.locks.in_the_way(&Claim::of(&spec))
         {

@@ -17,7 +17,7 @@ use mosaic_ids::RequestId;
 use mosaic_lifecycle::Lifecycle;
 use tokio::sync::Semaphore;
 
-pub use launch::{Launched, Validated, Wish};
+pub use launch::{Launched, Validated};
 pub use registry::Registry;
 
 use crate::peers::{Broker, Runner};

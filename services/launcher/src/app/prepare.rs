@@ -109,6 +109,17 @@ impl Preparation {
         }
     }
 
+    /// The steps that this run needs, in their order.
+    #[must_use]
+    pub fn steps(&self) -> Vec<Step> {
+        let needed = |step: &Step| match step {
+            Step::RunDirectory | Step::Bundle => true,
+            Step::Workspace => self.spec.workspace.is_some(),
+            Step::Session => self.spec.session.is_some(),
+        };
+        Step::ALL.into_iter().filter(needed).collect()
+    }
+
     /// Removes what a step made. The run's directory stays: its record goes there.
     pub fn undo(&self, step: Step, done: &StepDone) {
         let Some(made) = &done.made else { return };

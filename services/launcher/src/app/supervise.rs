@@ -262,7 +262,7 @@ impl App {
     ) -> Result<Result<(), Stopped>, GivenUp> {
         let run = ticket.run();
         let mut bundle = None;
-        for step in Step::ALL {
+        for step in preparation.steps() {
             if ticket.stop().is_cancelled() {
                 return Ok(Err(Stopped::Cancelled));
             }

@@ -25,6 +25,19 @@ pub struct Overrides {
     pub mock_response: Option<String>,
 }
 
+/// What is to be launched.
+#[derive(Debug)]
+pub struct Wish {
+    /// The task file.
+    pub task: Document,
+    /// The mission file.
+    pub mission: Option<Document>,
+    /// What the operator sets for this launch.
+    pub overrides: Overrides,
+    /// Refuse instead of waiting.
+    pub no_wait: bool,
+}
+
 /// A refusal before anything was recorded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]

@@ -3,3 +3,4 @@
 pub mod admission;
 pub mod policy;
 pub mod prompt;
+pub mod retry;

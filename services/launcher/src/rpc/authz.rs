@@ -5,6 +5,7 @@ use mosaic_rpc::{Allow, Rule};
 /// Launching and stopping are the human's own.
 pub const RULES: &[Rule] = &[
     Rule { method: "/mosaic.launcher.v1.LaunchService/Launch", allow: &[Allow::Operator] },
+    Rule { method: "/mosaic.launcher.v1.LaunchService/Retry", allow: &[Allow::Operator] },
     Rule { method: "/mosaic.launcher.v1.LaunchService/Validate", allow: &[Allow::Operator] },
     Rule { method: "/mosaic.launcher.v1.LaunchService/Stop", allow: &[Allow::Operator] },
     Rule { method: "/mosaic.launcher.v1.LaunchService/AwaitRun", allow: &[Allow::Operator] },

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use mosaic_ids::RunId;
+use mosaic_ids::{RequestId, RunId};
 use mosaic_proto::launcher::v1 as pb;
 use mosaic_record::Document;
 use mosaic_rpc::RpcError;
 
-use crate::app::{Launched, Validated, Wish};
-use crate::domain::admission::Overrides;
+use crate::app::{Launched, Validated};
+use crate::domain::admission::{Overrides, Wish};
 
 /// How long AwaitRun waits when the caller does not say.
 const DEFAULT_WAIT: Duration = Duration::from_secs(60);
@@ -35,15 +35,21 @@ pub(super) fn wish(
     no_wait: bool,
 ) -> Result<Wish, RpcError> {
     let task = task.ok_or_else(|| RpcError::invalid("task: send the task file"))?;
+    let overrides = self::overrides(overrides)?;
+    Ok(Wish { task: document(task), mission: mission.map(document), overrides, no_wait })
+}
+
+pub(super) fn request_id(text: &str) -> Result<RequestId, RpcError> {
+    text.parse().map_err(|_bad: mosaic_ids::InvalidName| {
+        RpcError::invalid("request_id: write 1 to 128 bytes of printable ASCII without space")
+    })
+}
+
+pub(super) fn overrides(overrides: Option<pb::Overrides>) -> Result<Overrides, RpcError> {
     let overrides = overrides.unwrap_or_default();
     let adapter = overrides.adapter.map(|name| name.parse()).transpose();
     let adapter = adapter.map_err(|error: mosaic_ids::InvalidName| RpcError::invalid(format!("adapter: {error}")))?;
-    Ok(Wish {
-        task: document(task),
-        mission: mission.map(document),
-        overrides: Overrides { adapter, model: overrides.model, mock_response: overrides.mock_response },
-        no_wait,
-    })
+    Ok(Overrides { adapter, model: overrides.model, mock_response: overrides.mock_response })
 }
 
 fn document(document: pb::Document) -> Document {
@@ -51,6 +57,12 @@ fn document(document: pb::Document) -> Document {
 }
 
 impl From<Launched> for pb::LaunchResponse {
+    fn from(launched: Launched) -> Self {
+        Self { run_id: launched.run_id.into(), created: launched.created }
+    }
+}
+
+impl From<Launched> for pb::RetryResponse {
     fn from(launched: Launched) -> Self {
         Self { run_id: launched.run_id.into(), created: launched.created }
     }

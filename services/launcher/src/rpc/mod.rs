@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use mosaic_proto::launcher::v1 as pb;
 use mosaic_proto::launcher::v1::launch_service_server::LaunchService;
-use mosaic_rpc::{Caller, RpcError};
+use mosaic_rpc::Caller;
 use tonic::{Request, Response, Status};
 
 use crate::app::App;
-use convert::{run_id, wait_limit, wish};
+use convert::{overrides, request_id, run_id, wait_limit, wish};
 
 /// `mosaic.launcher.v1.LaunchService`.
 #[derive(Debug, Clone)]
@@ -32,11 +32,18 @@ impl LaunchService for LaunchRpc {
     async fn launch(&self, request: Request<pb::LaunchRequest>) -> Result<Response<pb::LaunchResponse>, Status> {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
-        let request_id = request.request_id.parse().map_err(|_bad: mosaic_ids::InvalidName| {
-            RpcError::invalid("request_id: write 1 to 128 bytes of printable ASCII without space")
-        })?;
+        let request_id = request_id(&request.request_id)?;
         let wish = wish(request.task, request.mission, request.overrides, request.no_wait)?;
         let launched = self.app.launch(&request_id, wish, &caller.actor).await?;
+        Ok(Response::new(launched.into()))
+    }
+
+    async fn retry(&self, request: Request<pb::RetryRequest>) -> Result<Response<pb::RetryResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let (request_id, run) = (request_id(&request.request_id)?, run_id(&request.run_id)?);
+        let overrides = overrides(request.overrides)?;
+        let launched = self.app.retry(&request_id, &run, overrides, request.no_wait, &caller.actor).await?;
         Ok(Response::new(launched.into()))
     }
 

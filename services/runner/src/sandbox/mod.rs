@@ -168,6 +168,9 @@ impl Workshop {
 
     /// The command that makes the sandbox, and the pipe on which bubblewrap tells its first process.
     fn bubblewrap(&self, plan: &Plan, inherited: &mut Inherited) -> Result<(Command, PipeReader), SandboxError> {
+        if !self.bubblewrap.is_absolute() {
+            return Err(part("bubblewrap")(io::ErrorKind::NotFound.into()));
+        }
         let control = inherited.descriptors[0].as_raw_fd();
         let (status, status_writer) = io::pipe().map_err(part("the status pipe"))?;
         let mut keep = |descriptor: OwnedFd| {

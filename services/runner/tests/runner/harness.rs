@@ -137,7 +137,7 @@ impl World {
             environment: Environment::Development,
             sandbox_uid: SANDBOX_UID,
             shim_executable: runner_executable(),
-            bubblewrap: "bwrap".into(),
+            bubblewrap: mosaic_runner::probe::locate(std::env::var_os("PATH").as_deref()),
             clock: Arc::new(SystemClock::new()),
         }
     }
