@@ -1,13 +1,19 @@
 //! Connections to the services of a host.
 
+use std::time::Duration;
+
 use mosaic_data_root::{Credentials, DataRoot, Service};
 use mosaic_proto::broker::v1::ledger_service_client::LedgerServiceClient;
 use mosaic_proto::broker::v1::run_service_client::RunServiceClient;
+use mosaic_proto::launcher::v1 as launcher;
 use mosaic_proto::launcher::v1::launch_service_client::LaunchServiceClient;
 use mosaic_proto::runner::v1::runner_service_client::RunnerServiceClient;
 use mosaic_rpc::{AuthedChannel, Dial, MAX_MESSAGE_BYTES, Reason, RpcError};
 
 use crate::exit::Failure;
+
+/// How long a host may take to say what it has in hand.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
 /// One connection to each service, as the operator.
 #[derive(Debug, Clone)]
@@ -42,13 +48,24 @@ impl Client {
             executions: RunnerServiceClient::new(channel(Service::Runner)),
         };
         // The launcher starts last: one that answers stands for all.
-        match client.launches.validate(mosaic_proto::launcher::v1::ValidateRequest::default()).await {
+        match client.in_hand().await {
             Ok(_) => Ok(Some(client)),
-            Err(status) => match RpcError::from_status(&status) {
-                error if error.reason == Reason::Unavailable => Ok(None),
-                error if matches!(error.refusal(), Some(mosaic_record::Refusal::InvalidRequest)) => Ok(Some(client)),
-                error => Err(error.into()),
-            },
+            Err(error) if error.reason == Reason::Unavailable => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// How many runs the host has in hand.
+    ///
+    /// # Errors
+    /// When it does not answer in time.
+    pub(crate) async fn in_hand(&mut self) -> Result<i64, RpcError> {
+        let mut request = tonic::Request::new(launcher::GetStatusRequest {});
+        request.set_timeout(ANSWER_LIMIT);
+        match tokio::time::timeout(ANSWER_LIMIT, self.launches.get_status(request)).await {
+            Ok(Ok(response)) => Ok(response.into_inner().runs_in_hand),
+            Ok(Err(status)) => Err(RpcError::from_status(&status)),
+            Err(_elapsed) => Err(RpcError::unavailable("the host does not answer")),
         }
     }
 }

@@ -96,9 +96,9 @@ impl Failure {
 
     /// Says it on standard error.
     pub(crate) fn report(&self) -> ExitCode {
-        anstream::eprintln!("error: {}", self.message);
+        crate::say!("error: {}", self.message);
         if let Some(hint) = &self.hint {
-            anstream::eprintln!("hint: {hint}");
+            crate::say!("hint: {hint}");
         }
         self.exit.into()
     }

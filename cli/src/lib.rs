@@ -3,6 +3,25 @@
 //! `args` is the command line, `commands` has one module a command, `host` finds or is the host of a data root, `view` is
 //! what people and programs see, `exit` is how a command ends.
 
+/// Says something to the person, on standard error. A reader that has gone away has heard enough.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _gone = writeln!(anstream::stderr().lock(), $($text)*);
+    }};
+}
+pub(crate) use say;
+
+/// Writes a line to standard output. A reader that has gone away has seen enough.
+macro_rules! tell {
+    () => { crate::tell!("") };
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _gone = writeln!(anstream::stdout().lock(), $($text)*);
+    }};
+}
+pub(crate) use tell;
+
 mod args;
 mod client;
 mod commands;

@@ -52,8 +52,8 @@ fn init(arguments: ConfigInit, flag: Option<&Path>) -> Outcome {
     print_line(&format!("data goes to {}", data_root.display()));
     print_line("the adapter is `scripted`, for a first try: a task's prompt is a shell script");
     if let Err(missing) = bubblewrap {
-        anstream::eprintln!("warning: sandboxes can't be made yet: {missing}");
-        anstream::eprintln!("hint: `mosaic doctor` says more");
+        crate::say!("warning: sandboxes can't be made yet: {missing}");
+        crate::say!("hint: `mosaic doctor` says more");
     }
     Ok(Exit::Done)
 }
@@ -85,7 +85,7 @@ fn show(arguments: &ConfigShow, settings: &Settings) -> Outcome {
         });
         print_line(&line.to_string());
     } else {
-        anstream::eprintln!("{} ({})", settings.path.display(), settings.source.as_str());
+        crate::say!("{} ({})", settings.path.display(), settings.source.as_str());
         print_line(&serde_json::to_string_pretty(file).expect("a configuration serializes"));
     }
     Ok(Exit::Done)

@@ -21,7 +21,7 @@ pub(crate) async fn run(arguments: List, settings: &Settings) -> Outcome {
         let page = client.runs.list_runs(request).await?.into_inner();
         if first && !arguments.json {
             match page.runs.is_empty() {
-                true => anstream::eprintln!("no runs yet"),
+                true => crate::say!("no runs yet"),
                 false => print_line(&row(["RUN", "STATUS", "REASON", "TASK", "ADAPTER", "CREATED"])),
             }
         }

@@ -81,11 +81,7 @@ async fn flush(telemetry: Telemetry) {
     debug_assert!(flushed.is_ok(), "the flush panicked");
 }
 
-/// Prints a line on standard output. A reader that has gone away has seen enough.
+/// Prints a line on standard output.
 fn print_line(text: &str) {
-    use std::io::Write as _;
-    let mut stdout = anstream::stdout().lock();
-    if writeln!(stdout, "{text}").is_err() {
-        tracing::debug!("Nobody reads standard output any more");
-    }
+    crate::tell!("{text}");
 }

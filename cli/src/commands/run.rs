@@ -1,8 +1,11 @@
+use std::time::{Duration, Instant};
+
 use mosaic_ids::RunId;
 use mosaic_proto::broker::v1 as broker;
 use mosaic_proto::launcher::v1 as launcher;
 use mosaic_record::RunRecord;
 use mosaic_rpc::{Reason, RpcError};
+use tokio::signal::unix::{SignalKind, signal};
 use tracing::Instrument as _;
 
 use super::print_line;
@@ -16,8 +19,12 @@ use crate::view::follow::{Item, Stream, follow};
 use crate::view::progress::Progress;
 use crate::view::record::summary;
 
-/// How often a launch is tried again when its host is just ending.
-const LAUNCH_ATTEMPTS: usize = 5;
+/// How long a launch is tried again while a host is just ending.
+const LAUNCH_LIMIT: Duration = Duration::from_secs(90);
+/// How often it is.
+const LAUNCH_PAUSE: Duration = Duration::from_millis(200);
+/// The person is told when it takes longer than this.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(arguments: Run, settings: &Settings) -> Outcome {
     let what = What::Task(Documents::read(&arguments.file)?);
@@ -38,7 +45,7 @@ pub(crate) fn show_end(record: &RunRecord, json: bool) -> Exit {
     if json {
         print_line(&serde_json::to_string(record).expect("a record serializes"));
     } else {
-        anstream::eprint!("{}", summary(record));
+        crate::say!("{}", summary(record).trim_end());
     }
     Exit::of_run(record.status)
 }
@@ -84,9 +91,8 @@ impl Launch {
     /// When the launch is refused, or no host can be had.
     pub(crate) async fn begin(self, settings: &Settings) -> Result<(Client, RunId), Failure> {
         let request_id = uuid::Uuid::now_v7().to_string();
-        let mut attempts = 0;
+        let (begun, mut said) = (Instant::now(), false);
         loop {
-            attempts += 1;
             let mut client = attach(settings).await?;
             match self.send(&mut client, &request_id, settings).await.map_err(|status| RpcError::from_status(&status)) {
                 Ok(run) => {
@@ -94,7 +100,13 @@ impl Launch {
                     let run = run.map_err(|_not_ours| Failure::unreachable("the launcher sent a malformed run id"))?;
                     return Ok((client, run));
                 }
-                Err(error) if error.reason == Reason::Unavailable && attempts < LAUNCH_ATTEMPTS => {}
+                Err(error) if error.reason == Reason::Unavailable && begun.elapsed() < LAUNCH_LIMIT => {
+                    if begun.elapsed() > PATIENCE && !said {
+                        crate::say!("waiting for the host: {error}");
+                        said = true;
+                    }
+                    tokio::time::sleep(LAUNCH_PAUSE).await;
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -128,37 +140,57 @@ pub(crate) async fn see_through(
     run: &RunId,
     mut progress: Progress,
 ) -> Result<Option<RunRecord>, Failure> {
-    let mut items = follow(settings, client.clone(), run, 0);
-    let mut interrupts = Interrupts::default();
-    loop {
-        tokio::select! {
-            item = items.recv() => match item {
-                None => break,
-                Some(Ok(Item::Event(event))) => progress.event(&event.payload),
-                Some(Ok(Item::Output { stream: Stream::Stdout, data, dropped, .. })) => progress.response(&data, dropped),
-                Some(Ok(Item::Output { .. })) => {}
-                Some(Err(failure)) => {
-                    progress.finish();
-                    return Err(failure);
+    let interrupts = signal(SignalKind::interrupt());
+    let mut interrupts =
+        interrupts.map_err(|error| Failure::unreachable(format!("can't listen to Ctrl-C: {error}")))?;
+    let mut stops = tokio::task::JoinSet::new();
+    let ended = {
+        let over = to_the_end(settings, client.clone(), run, &mut progress);
+        tokio::pin!(over);
+        let mut seen = 0;
+        loop {
+            tokio::select! {
+                ended = &mut over => break ended.map(Some),
+                Some(()) = interrupts.recv() => {
+                    seen += 1;
+                    if seen > 1 {
+                        break Ok(None);
+                    }
+                    crate::say!("\nstopping {run}; Ctrl-C again leaves it");
+                    stops.spawn(stop(client.clone(), run.clone()));
                 }
-            },
-            interrupt = interrupts.next() => match interrupt {
-                Interrupt::Stop => {
-                    progress.say(&format!("stopping {run}; Ctrl-C again leaves it"));
-                    let request = launcher::StopRequest { run_id: run.to_string() };
-                    client.launches.clone().stop(request).await?;
-                }
-                Interrupt::Leave => {
-                    progress.finish();
-                    anstream::eprintln!("left {run}; it goes on, see `mosaic watch {run}`");
-                    return Ok(None);
-                }
-            },
+            }
+        }
+    };
+    progress.finish();
+    if let Ok(None) = ended {
+        crate::say!("left {run}; see `mosaic watch {run}`");
+    }
+    ended
+}
+
+async fn stop(mut client: Client, run: RunId) {
+    let request = launcher::StopRequest { run_id: run.to_string() };
+    if let Err(status) = client.launches.stop(request).await {
+        crate::say!("could not stop {run}: {}; try `mosaic stop {run}`", status.message());
+    }
+}
+
+async fn to_the_end(
+    settings: &Settings,
+    client: Client,
+    run: &RunId,
+    progress: &mut Progress,
+) -> Result<RunRecord, Failure> {
+    let mut items = follow(settings, client, run, 0);
+    while let Some(item) = items.recv().await {
+        match item? {
+            Item::Event(event) => progress.event(&event.payload),
+            Item::Output { stream: Stream::Stdout, data, dropped, .. } => progress.response(&data, dropped),
+            Item::Output { .. } => {}
         }
     }
-    let record = final_record(settings, run).await?;
-    progress.finish();
-    Ok(Some(record))
+    final_record(settings, run).await
 }
 
 /// The record of a run that is over, once its files are written and what it had for itself is free.
@@ -180,26 +212,4 @@ pub(crate) async fn record(client: &mut Client, run: &RunId) -> Result<RunRecord
     let request = broker::GetRunRequest { run_id: run.to_string() };
     let run = client.runs.get_run(request).await?.into_inner().run.unwrap_or_default();
     serde_json::from_str(&run.record).map_err(|error| Failure::unreachable(format!("a record that is none: {error}")))
-}
-
-/// What a Ctrl-C means.
-enum Interrupt {
-    Stop,
-    Leave,
-}
-
-/// Counts Ctrl-C.
-#[derive(Default)]
-struct Interrupts {
-    seen: usize,
-}
-
-impl Interrupts {
-    async fn next(&mut self) -> Interrupt {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-        self.seen += 1;
-        if self.seen == 1 { Interrupt::Stop } else { Interrupt::Leave }
-    }
 }

@@ -31,7 +31,7 @@ pub(crate) async fn run(arguments: Up, settings: Settings) -> Outcome {
         HostOptions { config: settings.config.clone(), kind, idle_exit: arguments.idle_exit, drain: arguments.drain };
     let served = serve(options, &shutdown, |root| {
         if kind == Kind::Foreground {
-            anstream::eprintln!("hosting {}; Ctrl-C ends it", root.path().display());
+            crate::say!("hosting {}; Ctrl-C ends it", root.path().display());
         }
     })
     .await;
@@ -52,20 +52,20 @@ pub(crate) async fn run(arguments: Up, settings: Settings) -> Outcome {
 /// Takes the place of a background host, once its runs are over.
 async fn take_place(settings: &Settings) -> Result<(), Failure> {
     let Ok(root) = DataRoot::open(&settings.config.data_root) else { return Ok(()) };
-    let Some(host) = live_host(&root).filter(|host| host.kind == Kind::Background) else { return Ok(()) };
     let mut said = false;
-    loop {
-        match unfinished(&root).await? {
-            0 => break,
-            runs if !said => {
-                anstream::eprintln!("waiting for {runs} run(s) of the background host, process {}", host.pid);
+    while let Some(host) = live_host(&root).filter(|host| host.kind == Kind::Background) {
+        match unfinished(&root).await {
+            Ok(0) => return leave(&root, &host).await,
+            Ok(runs) if !said => {
+                crate::say!("waiting for {runs} run(s) of the background host, process {}", host.pid);
+                said = true;
             }
-            _ => {}
+            // It ends by itself just now.
+            Ok(_) | Err(_) => {}
         }
-        said = true;
         tokio::time::sleep(POLL).await;
     }
-    leave(&root, &host).await
+    Ok(())
 }
 
 /// A host writes its log: JSON into the file of a background one, text for whoever watches `mosaic up`.

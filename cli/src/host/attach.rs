@@ -3,8 +3,7 @@
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use mosaic_data_root::{DataRoot, LockHeld, ProcessLock};
-use mosaic_proto::broker::v1 as broker;
+use mosaic_data_root::{DataRoot, ProcessLock};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -17,7 +16,7 @@ use crate::settings::Settings;
 /// How long a host may take to start.
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// How long an idle background host may take to make room.
-const LEAVE_LIMIT: Duration = Duration::from_secs(20);
+const LEAVE_LIMIT: Duration = Duration::from_secs(60);
 /// How often it is looked at meanwhile.
 const POLL: Duration = Duration::from_millis(20);
 
@@ -74,14 +73,15 @@ fn prepare_root(settings: &Settings) -> Result<DataRoot, Failure> {
     })
 }
 
-/// The host that lives now. A file that a killed one has left does not count.
+/// The host that lives now: its file counts only while the process that it names holds the lock.
 #[must_use]
 pub(crate) fn live_host(root: &DataRoot) -> Option<HostFile> {
-    if is_free(root) { None } else { HostFile::read(root) }
+    let holder = ProcessLock::holder(&root.host_lock())?;
+    HostFile::read(root).filter(|host| Some(host.pid) == holder.pid)
 }
 
 fn is_free(root: &DataRoot) -> bool {
-    !matches!(ProcessLock::acquire(&root.host_lock()), Err(LockHeld::By { .. }))
+    ProcessLock::holder(&root.host_lock()).is_none()
 }
 
 /// Makes an idle background host leave.
@@ -104,8 +104,14 @@ async fn replace(root: &DataRoot, host: &HostFile, difference: &str) -> Result<(
 /// # Errors
 /// When it does not end in time.
 pub(crate) async fn leave(root: &DataRoot, host: &HostFile) -> Result<(), Failure> {
-    ask_to_end(host);
     let deadline = Instant::now() + LEAVE_LIMIT;
+    // Looked at once more, so that a process that has got the id meanwhile is not asked.
+    if live_host(root).as_ref() == Some(host)
+        && let Ok(pid) = i32::try_from(host.pid)
+        && let Err(error) = kill(Pid::from_raw(pid), Signal::SIGTERM)
+    {
+        tracing::debug!(%error, "Could not ask the host to end");
+    }
     while !is_free(root) {
         if Instant::now() > deadline {
             return Err(Failure::unreachable(format!("the background host (process {}) does not end", host.pid)));
@@ -115,23 +121,13 @@ pub(crate) async fn leave(root: &DataRoot, host: &HostFile) -> Result<(), Failur
     Ok(())
 }
 
-/// The lock proved a moment ago that the process with this id is the host.
-fn ask_to_end(host: &HostFile) {
-    if let Ok(pid) = i32::try_from(host.pid)
-        && let Err(error) = kill(Pid::from_raw(pid), Signal::SIGTERM)
-    {
-        tracing::debug!(%error, "Could not ask the host to end");
-    }
-}
-
-/// How many runs the host of a data root has not finished.
+/// How many runs the host of a data root has in hand.
 ///
 /// # Errors
 /// When it does not answer.
-pub(crate) async fn unfinished(root: &DataRoot) -> Result<usize, Failure> {
-    use broker::run::State;
-    let Some(mut client) = Client::connect(root).await? else { return Ok(0) };
-    let states = [State::Queued, State::Preparing, State::Running].map(i32::from).to_vec();
-    let request = broker::ListRunsRequest { page_size: 200, page_token: String::new(), states };
-    Ok(client.runs.list_runs(request).await?.into_inner().runs.len())
+pub(crate) async fn unfinished(root: &DataRoot) -> Result<i64, Failure> {
+    match Client::connect(root).await? {
+        Some(mut client) => Ok(client.in_hand().await?),
+        None => Err(Failure::unreachable("the host does not answer")),
+    }
 }

@@ -88,7 +88,9 @@ impl HostFile {
 
     /// Removes it.
     pub(crate) fn remove(path: &Path) {
-        if let Err(error) = std::fs::remove_file(path) {
+        if let Err(error) = std::fs::remove_file(path)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
             tracing::debug!(%error, "Could not remove the host's file");
         }
     }

@@ -70,6 +70,8 @@ pub(crate) async fn serve(
 ) -> Result<(), HostError> {
     let root = DataRoot::create_or_open(&options.config.data_root)?;
     let _lock = ProcessLock::acquire(&root.host_lock()).map_err(HostError::Held)?;
+    // What a host that was killed has left says nothing about this one.
+    HostFile::remove(&root.host_file());
     Credentials::of(&root).ensure()?;
     let services = start(&root, &options).await?;
     let identity = Identity::of_this_process(&options.config);
@@ -81,9 +83,9 @@ pub(crate) async fn serve(
         () = shutdown.soft().cancelled() => {}
         () = idle(&services, options.idle_exit) => tracing::info!("Nobody needs this host any more"),
     }
-    // First, so that a command that comes now starts a host of its own instead of waiting for this one.
-    HostFile::remove(&root.host_file());
+    // The file stays meanwhile: what still runs can be watched and stopped.
     end(services, options.drain, shutdown).await;
+    HostFile::remove(&root.host_file());
     Ok(())
 }
 

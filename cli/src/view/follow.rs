@@ -1,13 +1,17 @@
 //! Following a run: its events from the broker and its output from the runner, as one stream.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use mosaic_ids::RunId;
 use mosaic_proto::broker::v1 as broker;
+use mosaic_proto::launcher::v1 as launcher;
 use mosaic_proto::runner::v1 as runner;
 use mosaic_record::RunEvent;
 use mosaic_rpc::{Reason, RpcError};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use crate::client::Client;
 use crate::exit::Failure;
@@ -78,7 +82,8 @@ pub(crate) fn follow(
     from: i64,
 ) -> mpsc::Receiver<Result<Item, Failure>> {
     let (items, receiver) = mpsc::channel(WAITING_ITEMS);
-    let follower = Follower { settings: settings.clone(), client, run: run.clone(), items };
+    let follower =
+        Follower { settings: settings.clone(), client, run: run.clone(), items, offsets: Offsets::default() };
     tokio::spawn(follower.follow(from));
     receiver
 }
@@ -88,26 +93,60 @@ struct Follower {
     client: Client,
     run: RunId,
     items: mpsc::Sender<Result<Item, Failure>>,
+    offsets: Offsets,
+}
+
+/// How far each stream was handed over; what a tail goes on from after its host was lost.
+#[derive(Debug, Clone, Default)]
+struct Offsets {
+    stdout: Arc<AtomicI64>,
+    stderr: Arc<AtomicI64>,
+}
+
+impl Offsets {
+    fn of(&self, stream: Stream) -> &Arc<AtomicI64> {
+        match stream {
+            Stream::Stdout => &self.stdout,
+            Stream::Stderr => &self.stderr,
+        }
+    }
 }
 
 impl Follower {
     async fn follow(mut self, from: i64) {
         let mut next = from;
-        let mut tails_begun = false;
-        for _attempt in 0..REATTACH_LIMIT {
-            match self.events(&mut next, &mut tails_begun).await {
-                Ok(()) => return,
+        let mut tails = JoinSet::new();
+        let mut failures = 0;
+        while failures < REATTACH_LIMIT {
+            let before = next;
+            match self.events(&mut next, &mut tails).await {
+                Ok(()) => {
+                    while tails.join_next().await.is_some() {}
+                    return;
+                }
                 Err(error) if error.reason == Reason::Unavailable => {
+                    failures = if next > before { 0 } else { failures + 1 };
+                    tails.shutdown().await;
                     tokio::time::sleep(REATTACH_WAIT).await;
                     match attach(&self.settings).await {
                         Ok(client) => self.client = client,
                         Err(failure) => return self.fail(failure).await,
                     }
+                    self.have_taken().await;
                 }
                 Err(error) => return self.fail(error.into()).await,
             }
         }
         self.fail(Failure::unreachable("the host was lost again and again")).await;
+    }
+
+    /// Whoever hosts now takes the run in hand, if it was left in the queue.
+    async fn have_taken(&mut self) {
+        let no_time = Some(prost_types::Duration::default());
+        let request = launcher::AwaitRunRequest { run_id: self.run.to_string(), timeout: no_time };
+        if let Err(error) = self.client.launches.await_run(request).await {
+            tracing::debug!(%error, "Could not ask for the run");
+        }
     }
 
     async fn fail(&self, failure: Failure) {
@@ -116,9 +155,14 @@ impl Follower {
     }
 
     /// Hands over events until the run is terminal.
-    async fn events(&mut self, next: &mut i64, tails_begun: &mut bool) -> Result<(), RpcError> {
+    async fn events(&mut self, next: &mut i64, tails: &mut JoinSet<()>) -> Result<(), RpcError> {
         let request = broker::WatchRunRequest { run_id: self.run.to_string(), from_sequence: *next };
         let mut stream = self.client.runs.watch_run(request).await.map_err(failed)?.into_inner();
+        let mut tails_begun = false;
+        if *next > 0 && self.has_run().await? {
+            tails_begun = true;
+            self.begin_tails(tails);
+        }
         while let Some(response) = stream.message().await.map_err(failed)? {
             let Some(raw) = response.event else { continue };
             *next = raw.sequence + 1;
@@ -127,20 +171,27 @@ impl Follower {
             if self.items.send(Ok(Item::Event(Box::new(Event { raw, payload })))).await.is_err() {
                 return Ok(());
             }
-            if has_run && !*tails_begun {
-                *tails_begun = true;
-                self.begin_tails();
+            if has_run && !tails_begun {
+                tails_begun = true;
+                self.begin_tails(tails);
             }
         }
         Ok(())
     }
 
-    fn begin_tails(&self) {
+    /// True when the run's adapter was started: the event that says so may lie before those that are asked for.
+    async fn has_run(&mut self) -> Result<bool, RpcError> {
+        let request = broker::GetRunRequest { run_id: self.run.to_string() };
+        let run = self.client.runs.get_run(request).await.map_err(failed)?.into_inner().run.unwrap_or_default();
+        Ok(run.start_time.is_some())
+    }
+
+    fn begin_tails(&self, tails: &mut JoinSet<()>) {
         for stream in [Stream::Stdout, Stream::Stderr] {
             let (client, run, items) = (self.client.clone(), self.run.clone(), self.items.clone());
-            tokio::spawn(async move {
-                if let Err(error) = tail(client, &run, stream, &items).await {
-                    // The record has what was kept; a host that is gone can't stream it any more.
+            let at = Arc::clone(self.offsets.of(stream));
+            tails.spawn(async move {
+                if let Err(error) = tail(client, &run, stream, &items, &at).await {
                     tracing::debug!(%error, stream = stream.name(), "Could not follow the output");
                 }
             });
@@ -153,18 +204,22 @@ async fn tail(
     run: &RunId,
     stream: Stream,
     items: &mpsc::Sender<Result<Item, Failure>>,
+    at: &AtomicI64,
 ) -> Result<(), RpcError> {
     let which = match stream {
         Stream::Stdout => runner::tail_output_request::Stream::Stdout,
         Stream::Stderr => runner::tail_output_request::Stream::Stderr,
     };
-    let request = runner::TailOutputRequest { run_id: run.to_string(), stream: which.into(), offset: 0, follow: true };
+    let offset = at.load(Ordering::Relaxed);
+    let request = runner::TailOutputRequest { run_id: run.to_string(), stream: which.into(), offset, follow: true };
     let mut chunks = client.executions.tail_output(request).await.map_err(failed)?.into_inner();
     while let Some(chunk) = chunks.message().await.map_err(failed)? {
         let runner::TailOutputResponse { offset, dropped, data } = chunk;
+        let end = offset.saturating_add(i64::try_from(data.len()).unwrap_or(i64::MAX));
         if items.send(Ok(Item::Output { stream, offset, dropped, data })).await.is_err() {
             return Ok(());
         }
+        at.store(end, Ordering::Relaxed);
     }
     Ok(())
 }

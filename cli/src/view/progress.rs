@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use mosaic_record::RunEvent;
 
 use super::describe::describe;
-use super::text::harmless;
+use super::text::{Decoder, harmless};
 
 /// How often the elapsed time is drawn.
 const TICK: Duration = Duration::from_millis(120);
@@ -19,6 +19,7 @@ pub(crate) struct Progress {
     lines: bool,
     response: bool,
     stdout_is_terminal: bool,
+    decoder: Decoder,
     last_byte: Option<u8>,
 }
 
@@ -28,13 +29,21 @@ impl Progress {
     pub(crate) fn for_people() -> Self {
         let stdout_is_terminal = std::io::stdout().is_terminal();
         let bar = std::io::stderr().is_terminal().then(living_line);
-        Self { lines: bar.is_none(), bar, response: true, stdout_is_terminal, last_byte: None }
+        Self {
+            lines: bar.is_none(),
+            bar,
+            response: true,
+            stdout_is_terminal,
+            decoder: Decoder::default(),
+            last_byte: None,
+        }
     }
 
     /// For programs: nothing but what they asked for.
     #[must_use]
-    pub(crate) const fn silent() -> Self {
-        Self { bar: None, lines: false, response: false, stdout_is_terminal: false, last_byte: None }
+    pub(crate) fn silent() -> Self {
+        let decoder = Decoder::default();
+        Self { bar: None, lines: false, response: false, stdout_is_terminal: false, decoder, last_byte: None }
     }
 
     /// An event.
@@ -47,16 +56,7 @@ impl Progress {
             }
         }
         if self.lines {
-            anstream::eprintln!("{}", describe(event));
-        }
-    }
-
-    /// Says something between the lines.
-    pub(crate) fn say(&self, text: &str) {
-        let print = || anstream::eprintln!("{text}");
-        match &self.bar {
-            Some(bar) => bar.suspend(print),
-            None => print(),
+            crate::say!("{}", describe(event));
         }
     }
 
@@ -66,16 +66,14 @@ impl Progress {
             return;
         }
         let at_terminal = self.stdout_is_terminal;
+        let text = if at_terminal { self.decoder.decode(data) } else { String::new() };
         let print = || {
             if dropped > 0 {
-                anstream::eprintln!("[{dropped} bytes were dropped here]");
+                crate::say!("[{dropped} bytes were dropped here]");
             }
             let mut stdout = std::io::stdout().lock();
-            let written = if at_terminal {
-                stdout.write_all(harmless(&String::from_utf8_lossy(data)).as_bytes())
-            } else {
-                stdout.write_all(data)
-            };
+            let written =
+                if at_terminal { stdout.write_all(harmless(&text).as_bytes()) } else { stdout.write_all(data) };
             // A reader that has gone away has seen enough.
             let _gone = written.and_then(|()| stdout.flush());
         };
@@ -93,7 +91,7 @@ impl Progress {
             bar.finish_and_clear();
         }
         if self.stdout_is_terminal && self.last_byte.is_some_and(|byte| byte != b'\n') {
-            anstream::println!();
+            crate::tell!();
         }
     }
 }

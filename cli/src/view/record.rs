@@ -60,12 +60,13 @@ pub(crate) fn details(record: &RunRecord) -> String {
     optional(&mut text, "", record.workspace_root.as_ref());
     optional(&mut text, "session", record.session.as_ref());
     line(&mut text, "backend", record.backend);
-    if let Some(containment) = &record.containment {
+    if let Some(containment) = &record.sandbox {
         let yes = |what: &str, value: bool| if value { format!("{what}, ") } else { format!("no {what}, ") };
         let parts = yes("own root", containment.own_root)
             + &yes("network cut off", containment.no_network)
             + &yes("system call filter", containment.syscall_filter);
-        line(&mut text, "contained", format_args!("{parts}uid {}", containment.uid));
+        let whether = if record.containment == Some(true) { "yes" } else { "NO" };
+        line(&mut text, "contained", format_args!("{whether}: {parts}uid {}", containment.uid));
         let limits: Vec<String> = containment.limits.iter().map(|(key, by)| format!("{key} by {by}")).collect();
         line(&mut text, "limits", limits.join(", "));
     }

@@ -68,7 +68,8 @@ fn expect_contained(mosaic: &Installation, uid: &str) {
     }
     let reached: Vec<&str> = found.iter().filter(|(_, value)| *value == "yes").map(|(name, _)| name.as_str()).collect();
     assert_eq!(reached, ["write-home", "write-session", "write-tmp", "write-workspace"]);
-    let containment = &record["containment"];
+    assert_eq!((&record["workspaceMode"], &record["containment"]), (&json!("sandbox"), &json!(true)));
+    let containment = &record["sandbox"];
     assert_eq!(containment["uid"].to_string(), uid);
     for control in ["ownRoot", "noNetwork", "syscallFilter"] {
         assert_eq!(containment[control], true, "{control}");
@@ -129,7 +130,8 @@ fn the_host_is_used_only_when_it_is_asked_for_by_name() {
     let mosaic = installation_with(|config| config["execution"]["backend"] = json!("host"));
     let record = mosaic.record(&mosaic.task("pwd; id -u", |task| task["workspace"] = json!("site")), &[]);
     assert_eq!(record["status"], "succeeded", "{record}");
-    assert_eq!((&record["containment"]["backend"], &record["containment"]["ownRoot"]), (&json!("host"), &json!(false)));
+    assert_eq!((&record["workspaceMode"], &record["containment"]), (&json!("host"), &json!(false)));
+    assert_eq!(record["sandbox"]["backend"], "host");
     let response = record["response"].as_str().expect("a response");
     assert!(response.starts_with(mosaic.data().to_str().expect("UTF-8")), "{response}");
     assert!(!response.ends_with("\n0"), "never as root: {response}");

@@ -87,6 +87,8 @@ fn every_rpc_answers_by_reflection_to_a_token_and_to_nobody_else() {
     }
     let hosted = Hosted::new();
     let operator = hosted.token("operator");
+    let details = hosted.mosaic.write("details.bin", tonic_types::pb::FILE_DESCRIPTOR_SET);
+    let details = details.to_str().expect("UTF-8");
     let mut walked = 0;
     for (service, descriptors) in SERVICES {
         let (listed, said) = hosted.grpcurl(service, Some(&operator), &["list"]);
@@ -95,12 +97,13 @@ fn every_rpc_answers_by_reflection_to_a_token_and_to_nobody_else() {
         let set = hosted.mosaic.write(&format!("{service}.bin"), descriptors);
         let set = set.to_str().expect("UTF-8");
         for method in methods(descriptors) {
-            let (_, said) = hosted.grpcurl(service, None, &["-protoset", set, "-d", "{}", &method]);
+            let (_, said) =
+                hosted.grpcurl(service, None, &["-protoset", set, "-protoset", details, "-d", "{}", &method]);
             assert!(said.contains("Code: Unauthenticated") && said.contains("UNAUTHENTICATED"), "{method}: {said}");
             let (_, said) = hosted.grpcurl(
                 service,
                 Some("nobody-knows-this-token-0123456789"),
-                &["-protoset", set, "-d", "{}", &method],
+                &["-protoset", set, "-protoset", details, "-d", "{}", &method],
             );
             assert!(said.contains("Code: Unauthenticated"), "{method}: {said}");
 

@@ -150,3 +150,82 @@ fn a_run_waits_for_its_workspace_or_is_refused_when_it_must_not() {
     wait_for("the third", SOON, || (status(&third).as_deref() == Some("succeeded")).then_some(()));
     assert_eq!(status(&first).as_deref(), Some("succeeded"));
 }
+
+/// A host that was killed while one run had a workspace and another one waited for it; returns the waiting one.
+fn killed_with_a_run_in_the_queue(mosaic: &mosaic_integration_tests::Installation) -> String {
+    let task = mosaic.task("[ -e go ] || { touch go; sleep 60; }", |task| task["workspace"] = json!("one"));
+    let first = mosaic.mosaic(&["run", "--detach", &task]).expect(0).stdout.trim().to_owned();
+    wait_for("the first", SOON, || {
+        (mosaic.mosaic(&["show", "--json", &first]).json()["status"] == "running").then_some(())
+    });
+    wait_for("its mark", SOON, || mosaic.data().join("workspaces/one/go").exists().then_some(()));
+    let second = mosaic.mosaic(&["run", "--detach", &task]).expect(0).stdout.trim().to_owned();
+    kill(mosaic.host_pid().expect("a host"), Signal::SIGKILL).expect("killed");
+    second
+}
+
+#[test]
+fn a_foreground_host_takes_what_a_killed_one_has_left_in_the_queue() {
+    let mosaic = installation();
+    let queued = killed_with_a_run_in_the_queue(&mosaic);
+    let mut host = mosaic.start(&["up"]);
+    let pid = wait_for("the host", SOON, || mosaic.host_pid().filter(|pid| pid.as_raw().unsigned_abs() == host.id()));
+    wait_for("the run", SOON, || {
+        (mosaic.mosaic(&["show", "--json", &queued]).json()["status"] == "succeeded").then_some(())
+    });
+    kill(pid, Signal::SIGTERM).expect("asked to end");
+    assert!(host.wait().expect("ends").success());
+}
+
+#[test]
+fn what_a_killed_host_has_left_in_the_queue_can_be_stopped() {
+    let mosaic = installation();
+    let queued = killed_with_a_run_in_the_queue(&mosaic);
+    mosaic.mosaic(&["stop", "--wait", &queued]).expect(0);
+    assert_eq!(mosaic.mosaic(&["show", "--json", &queued]).json()["status"], "cancelled");
+    assert!(mosaic.data().join("runs").join(&queued).join("result.json").exists());
+}
+
+#[test]
+fn a_file_that_a_killed_host_has_left_makes_nobody_end_another_process() {
+    let mosaic = installation();
+    let mut bystander = std::process::Command::new("sleep").arg("300").spawn().expect("it starts");
+    mosaic.mosaic(&["list"]).expect(0);
+    let mut file = mosaic.host().expect("a host");
+    kill(mosaic.host_pid().expect("a host"), Signal::SIGKILL).expect("killed");
+    file["pid"] = json!(bystander.id());
+    file["build"] = json!("another");
+    mosaic.write("data/run/host.json", file.to_string());
+    let children: Vec<_> = (0..4).map(|_| mosaic.start(&["list"])).collect();
+    for child in children {
+        assert!(child.wait_with_output().expect("ends").status.success());
+    }
+    assert!(bystander.try_wait().expect("waited for").is_none(), "the bystander lives");
+    bystander.kill().expect("ours");
+    bystander.wait().expect("ours");
+}
+
+#[test]
+fn the_demo_shows_a_change_and_leaves_the_directories_of_others_alone() {
+    let mosaic = installation();
+    let foreign = mosaic.path().join("foreign");
+    std::fs::create_dir(&foreign).expect("a directory");
+    std::fs::write(foreign.join("config.json"), "precious").expect("written");
+    mosaic.mosaic(&["demo", "--directory", "foreign"]).expect(4);
+    assert_eq!(std::fs::read_to_string(foreign.join("config.json")).expect("kept"), "precious");
+
+    let demo = mosaic.mosaic(&["demo"]).expect(0);
+    assert!(demo.stdout.contains("+echo \"Hello, ${1:-world}\"") && demo.stdout.contains("succeeded"), "{demo:?}");
+    let commands = demo.stdout.split("Go on with:\n").nth(1).expect("commands").lines().map(str::trim);
+    for command in commands.filter(|command| !command.is_empty()) {
+        let mut shell = std::process::Command::new("sh");
+        let output = shell.args(["-c", command]).current_dir(mosaic.path()).output().expect("sh runs");
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let config = mosaic.path().join("mosaic-demo/data/run/host.json");
+    let host: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(config).expect("a host")).expect("JSON");
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(host["pid"].as_i64().expect("a pid")).expect("a pid"));
+    kill(pid, Signal::SIGTERM).expect("asked to end");
+    wait_for("its end", SOON, || kill(pid, None).is_err().then_some(()));
+}

@@ -1,5 +1,5 @@
 use mosaic_ids::{Name, RunId};
-use mosaic_record::{Backend, Limits};
+use mosaic_record::{Backend, Limits, WorkspaceMode};
 
 /// Where the adapter works.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -42,6 +42,16 @@ pub struct Launch {
     pub mock_response: Option<String>,
     /// What the sandbox is made of.
     pub backend: Backend,
+    /// Whether a sandbox holds the run.
+    pub workspace_mode: WorkspaceMode,
+    /// True when adapter, shell tools and file tools all act on one sandboxed tree.
+    pub containment: bool,
+    /// True when the configuration allows tools of one run to act on different trees.
+    pub mixed_wiring_allowed: bool,
+    /// Where the workspace is on the host.
+    pub workspace_root: Option<String>,
+    /// What the launch warned of, for people.
+    pub warnings: Vec<String>,
     /// The limits.
     pub limits: Limits,
 }

@@ -130,6 +130,11 @@ mod tests {
             expect_exact: None,
             mock_response: None,
             backend: mosaic_record::Backend::Host,
+            workspace_mode: mosaic_record::WorkspaceMode::Host,
+            containment: false,
+            mixed_wiring_allowed: false,
+            workspace_root: None,
+            warnings: vec![],
             limits: mosaic_record::Limits::default(),
         }
     }

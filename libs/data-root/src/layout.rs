@@ -1,5 +1,5 @@
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use mosaic_ids::{Digest, Name, RunId};
@@ -28,18 +28,13 @@ impl DataRoot {
     pub fn create_or_open(path: &Path) -> Result<Self, DataRootError> {
         check_path(path)?;
         private_parent(path)?;
-        if !path.join(MARKER).exists() {
-            if fs::read_dir(path).map_err(DataRootError::io("read", path))?.next().is_some() {
-                return Err(DataRootError::NotOurs { path: path.into() });
-            }
-            let marker = path.join(MARKER);
-            fs::write(&marker, MARKER_TEXT).map_err(DataRootError::io("write", marker))?;
-        }
-        let root = Self::open(path)?;
         let uid = nix::unistd::geteuid().as_raw();
-        if root.owner != uid {
-            return Err(DataRootError::NotOwner { path: path.into(), owner: root.owner, uid });
+        let owner = fs::metadata(path).map_err(DataRootError::io("read", path))?.uid();
+        if owner != uid {
+            return Err(DataRootError::NotOwner { path: path.into(), owner, uid });
         }
+        mark(path)?;
+        let root = Self::open(path)?;
         for directory in
             [root.run_dir(), root.credentials(), root.broker(), root.runs(), root.state(), root.per_run_sockets()]
         {
@@ -253,6 +248,20 @@ fn check_path(path: &Path) -> Result<(), DataRootError> {
 /// Makes the data root's own directory when it is missing; one that exists keeps its mode.
 fn private_parent(path: &Path) -> Result<(), DataRootError> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(DataRootError::io("create", path))
+}
+
+/// Marks an empty directory as ours. Several processes may do so at once: whoever finds it marked goes on.
+fn mark(path: &Path) -> Result<(), DataRootError> {
+    let marker = path.join(MARKER);
+    let is_empty = fs::read_dir(path).map_err(DataRootError::io("read", path))?.next().is_none();
+    if !is_empty {
+        return if marker.exists() { Ok(()) } else { Err(DataRootError::NotOurs { path: path.into() }) };
+    }
+    let write = || -> std::io::Result<()> {
+        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&marker)?;
+        std::io::Write::write_all(&mut file, MARKER_TEXT.as_bytes())
+    };
+    write().map_err(DataRootError::io("write", &marker))
 }
 
 /// Makes `path` a real directory of mode 0700 that belongs to `uid`.

@@ -15,5 +15,5 @@ mod service;
 pub use credentials::{Credentials, Token, TokenHashes};
 pub use error::DataRootError;
 pub use layout::DataRoot;
-pub use lock::{LockHeld, ProcessLock};
+pub use lock::{Holder, LockHeld, ProcessLock};
 pub use service::Service;

@@ -3,16 +3,19 @@ use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use nix::fcntl::{Flock, FlockArg};
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
 
 use crate::DataRootError;
 
 /// A lock that this process holds until the value is dropped or the process ends, however it ends.
 ///
-/// The file stays: removing it would let two processes lock two files of the same name.
+/// It is an open file description lock (fcntl(2)), which others can ask about without taking it. The file stays: removing
+/// it would let two processes lock two files of the same name.
 #[derive(Debug)]
 pub struct ProcessLock {
-    _file: Flock<File>,
+    _file: File,
 }
 
 /// Why a lock could not be taken.
@@ -36,16 +39,37 @@ impl ProcessLock {
     /// [`LockHeld::By`] when another process has it.
     pub fn acquire(path: &Path) -> Result<Self, LockHeld> {
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(nix::libc::O_NOFOLLOW);
-        let file = options.open(path).map_err(DataRootError::io("open", path))?;
-        let mut lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(lock) => lock,
-            Err((mut file, nix::errno::Errno::EWOULDBLOCK)) => return Err(LockHeld::By { pid: read_pid(&mut file) }),
-            Err((_, errno)) => return Err(DataRootError::io("lock", path)(errno.into()).into()),
-        };
-        write_pid(&mut lock).map_err(DataRootError::io("write", path))?;
-        Ok(Self { _file: lock })
+        options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+        let mut file = options.open(path).map_err(DataRootError::io("open", path))?;
+        match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole_file())) {
+            Ok(_) => {}
+            Err(Errno::EAGAIN | Errno::EACCES) => return Err(LockHeld::By { pid: read_pid(&mut file) }),
+            Err(errno) => return Err(DataRootError::io("lock", path)(errno.into()).into()),
+        }
+        write_pid(&mut file).map_err(DataRootError::io("write", path))?;
+        Ok(Self { _file: file })
     }
+
+    /// Who holds the lock `path` now; `None` when nobody does. Takes nothing, so that it is in nobody's way.
+    #[must_use]
+    pub fn holder(path: &Path) -> Option<Holder> {
+        let mut file = File::open(path).ok()?;
+        let mut lock = whole_file();
+        fcntl(&file, FcntlArg::F_OFD_GETLK(&mut lock)).ok()?;
+        if i32::from(lock.l_type) == libc::F_UNLCK { None } else { Some(Holder { pid: read_pid(&mut file) }) }
+    }
+}
+
+/// Who holds a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holder {
+    /// Its process id, as it wrote it; `None` while it is just about to.
+    pub pid: Option<u32>,
+}
+
+fn whole_file() -> libc::flock {
+    let narrow = |value: i32| i16::try_from(value).expect("lock types and origins are small");
+    libc::flock { l_type: narrow(libc::F_WRLCK), l_whence: narrow(libc::SEEK_SET), l_start: 0, l_len: 0, l_pid: 0 }
 }
 
 fn read_pid(file: &mut File) -> Option<u32> {
@@ -73,7 +97,10 @@ mod tests {
             Err(LockHeld::By { pid }) => assert_eq!(pid, Some(std::process::id())),
             other => panic!("{other:?}"),
         }
+        let by_us = Some(Holder { pid: Some(std::process::id()) });
+        assert_eq!((ProcessLock::holder(&path), ProcessLock::holder(&path)), (by_us, by_us), "asking takes nothing");
         drop(held);
+        assert_eq!(ProcessLock::holder(&path), None);
         ProcessLock::acquire(&path).expect("free again");
     }
 }

@@ -34,6 +34,9 @@ pub struct StepFacts {
     /// Digest of the sealed bundle's manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle_digest: Option<Digest>,
+    /// True when the step made something that is to be removed when the run does not go on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub made: bool,
     /// What the run waits for, for example `workspace:site`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,

@@ -19,7 +19,9 @@ pub use actor::{Actor, InvalidActor};
 pub use closed_list::UnknownValue;
 pub use event::{EventMeta, Outcome, RunEvent, StepFacts, StepState};
 pub use limits::{LIMITS, Limit, Limits, OverCap};
-pub use lists::{ActivitySource, Backend, EndReason, Enforcement, Environment, Note, Refusal, RunStatus, Tool};
+pub use lists::{
+    ActivitySource, Backend, EndReason, Enforcement, Environment, Note, Refusal, RunStatus, Tool, WorkspaceMode,
+};
 pub use run_record::{Activity, Containment, IllegalEvent, Output, RunRecord};
 pub use spec::{Document, RunSpec, Workspace};
 

@@ -187,6 +187,27 @@ closed_list! {
 }
 
 closed_list! {
+    /// Whether a sandbox holds a run.
+    "workspace mode" WorkspaceMode {
+        /// A sandbox holds it.
+        Sandbox = "sandbox",
+        /// Nothing does.
+        Host = "host",
+    }
+}
+
+impl WorkspaceMode {
+    /// The mode that goes with a backend.
+    #[must_use]
+    pub const fn of(backend: Backend) -> Self {
+        match backend {
+            Backend::Docker | Backend::Bubblewrap => Self::Sandbox,
+            Backend::Host => Self::Host,
+        }
+    }
+}
+
+closed_list! {
     /// How careful an installation is.
     "environment" Environment {
         /// For trying things: the synthetic adapters and the backend `host` are allowed.

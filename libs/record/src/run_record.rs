@@ -5,7 +5,7 @@ use mosaic_ids::{Digest, Name, RunId};
 
 use crate::{
     ActivitySource, Actor, Backend, Enforcement, EventMeta, Limits, Note, RunEvent, RunSpec, RunStatus, StepState,
-    Tool, Workspace,
+    Tool, Workspace, WorkspaceMode,
 };
 
 /// The first thing that the model produced.
@@ -115,9 +115,16 @@ pub struct RunRecord {
     pub synthetic: bool,
     /// What the sandbox was to be made of.
     pub backend: Backend,
-    /// What held the run.
+    /// Whether a sandbox was to hold the run.
+    pub workspace_mode: WorkspaceMode,
+    /// True when adapter, shell tools and file tools all acted on one sandboxed tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub containment: Option<Containment>,
+    pub containment: Option<bool>,
+    /// True when the configuration allowed tools of one run to act on different trees.
+    pub mixed_wiring_allowed: bool,
+    /// What held the run, in detail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Containment>,
     /// Where the workspace is on the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_root: Option<String>,
@@ -219,7 +226,10 @@ impl RunRecord {
             model: spec.model,
             synthetic: spec.synthetic,
             backend: spec.backend,
+            workspace_mode: WorkspaceMode::of(spec.backend),
             containment: None,
+            mixed_wiring_allowed: false,
+            sandbox: None,
             workspace_root: None,
             exit_code: None,
             signal: None,
@@ -284,7 +294,8 @@ impl RunRecord {
             RunEvent::Running { containment, .. } => {
                 self.status = RunStatus::Running;
                 self.started_at = Some(meta.time);
-                self.containment = Some(containment.clone());
+                self.containment = Some(containment.own_root);
+                self.sandbox = Some(containment.clone());
             }
             RunEvent::Activity(activity) => self.activity = Some(activity.clone()),
             RunEvent::Output(output) => self.output = Some(output.clone()),

@@ -176,15 +176,20 @@ impl RpcError {
         {
             return Self { reason, message: status.message().to_owned(), metadata: info.metadata };
         }
+        if let Some(message) = refused_connection(status) {
+            return Self::refused(Refusal::NotPermitted, message);
+        }
+        let from_transport = std::error::Error::source(status).is_some();
         let reason = match status.code() {
-            Code::Internal | Code::DataLoss | Code::Unknown if std::error::Error::source(status).is_none() => {
-                Reason::Internal
-            }
+            Code::Unavailable | Code::Cancelled | Code::DeadlineExceeded => Reason::Unavailable,
+            _ if from_transport => Reason::Unavailable,
             Code::NotFound => Reason::NotFound,
-            Code::OutOfRange | Code::ResourceExhausted => Refusal::InvalidRequest.into(),
+            Code::OutOfRange => Reason::OutOfRange,
             Code::Unauthenticated => Refusal::Unauthenticated.into(),
             Code::PermissionDenied => Refusal::NotPermitted.into(),
-            _ => Reason::Unavailable,
+            Code::InvalidArgument | Code::ResourceExhausted => Refusal::InvalidRequest.into(),
+            // Another version of the service, for example; the same call would fail for ever.
+            _ => Reason::Internal,
         };
         Self::new(reason, status.message())
     }
@@ -192,6 +197,20 @@ impl RpcError {
     fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into(), metadata: HashMap::new() }
     }
+}
+
+/// What the client's own connector said, when it refused to talk to whoever serves the socket.
+fn refused_connection(status: &Status) -> Option<String> {
+    let mut source = std::error::Error::source(status);
+    while let Some(cause) = source {
+        if let Some(error) = cause.downcast_ref::<std::io::Error>()
+            && error.kind() == std::io::ErrorKind::PermissionDenied
+        {
+            return Some(error.to_string());
+        }
+        source = cause.source();
+    }
+    None
 }
 
 impl From<RpcError> for Status {

@@ -98,6 +98,8 @@ impl Server {
             tonic_reflection::server::Builder::configure()
                 .register_encoded_file_descriptor_set(self.descriptors)
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+                // Callers read the details of errors by reflection too.
+                .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
         };
         routes = routes.add_service(reflection().build_v1().map_err(malformed)?);
         routes = routes.add_service(reflection().build_v1alpha().map_err(malformed)?);

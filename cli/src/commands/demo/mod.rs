@@ -25,13 +25,11 @@ pub(crate) async fn run(arguments: Demo) -> Outcome {
         );
     }
     let place = Place::make(&arguments.directory, arguments.backend)?;
-    anstream::eprintln!("Made {} with a configuration, a data root and a small repository.", place.shown.display());
+    crate::say!("Made {} with a configuration, a data root and a small repository.", place.shown.display());
     if arguments.backend == Backend::Host {
-        anstream::eprintln!("The backend is `host`: nothing contains the agent.");
+        crate::say!("The backend is `host`: nothing contains the agent.");
     }
-    anstream::eprintln!(
-        "An agent now works on the repository. It is a script, so no model and no credential is needed.\n"
-    );
+    crate::say!("An agent now works on the repository. It is a script, so no model and no credential is needed.\n");
 
     let settings = Settings::load(Some(&place.config))?;
     let telemetry = init_telemetry(&settings, "mosaic", LogFormat::Text)?;
@@ -48,13 +46,13 @@ async fn follow(place: &Place, settings: &Settings) -> Outcome {
     let Some(record) = see_through(settings, client, &run, Progress::for_people()).await? else {
         return Ok(Exit::Left);
     };
-    anstream::println!("\nThe record:\n{}", summary(&record));
+    crate::tell!("\nThe record:\n{}", summary(&record));
     if record.status == RunStatus::Succeeded {
-        anstream::println!("What it changed:\n{}", place.changes()?);
+        crate::tell!("What it changed:\n{}", place.changes()?);
     }
-    anstream::println!("Go on with:");
+    crate::tell!("Go on with:");
     for command in place.commands(&run) {
-        anstream::println!("  {command}");
+        crate::tell!("  {command}");
     }
     Ok(Exit::of_run(record.status))
 }

@@ -73,7 +73,9 @@ impl Place {
         let failed = |error: std::io::Error| Failure::usage(format!("can't make `{}`: {error}", directory.display()));
         let absolute = std::path::absolute(directory).map_err(failed)?;
         let config = absolute.join("config.json");
-        if absolute.exists() && !config.exists() {
+        let is_a_demo = DataRoot::open(&absolute.join("data")).is_ok();
+        let is_empty = std::fs::read_dir(&absolute).map_or(true, |mut entries| entries.next().is_none());
+        if !is_empty && !is_a_demo {
             let failure = Failure::usage(format!("`{}` is there and is no demo", directory.display()));
             return Err(failure.hint("name another directory with `--directory DIR`"));
         }

@@ -1,15 +1,13 @@
 use mosaic_ids::{RequestId, RunId};
 use mosaic_record::{Actor, Refusal, RunSpec};
 use mosaic_rpc::RpcError;
+use tracing::Instrument as _;
 
-use super::App;
 use super::locks::Claim;
+use super::{App, RUNS_IN_HAND};
 use crate::domain::admission::{Application, Overrides, Refused, Wish, admit};
 use crate::domain::retry::{differences, retry_wish};
 use crate::intake::{MissionFile, TaskFile};
-
-/// Runs that may wait or run at once; more are turned away.
-const RUNS_IN_HAND: usize = 1024;
 
 /// A launch that was recorded.
 #[derive(Debug, Clone)]
@@ -33,7 +31,7 @@ impl App {
     /// # Errors
     /// When it is refused before it was recorded, or the broker can't be reached.
     pub async fn launch(&self, request_id: &RequestId, wish: Wish, actor: &Actor) -> Result<Launched, RpcError> {
-        self.record_spec(request_id, self.admit(wish)?, actor).await
+        self.record_spec(request_id, self.admit_blocking(wish)?, actor).await
     }
 
     /// Launches a terminal run again, from the snapshots in its record.
@@ -53,7 +51,7 @@ impl App {
             let message = format!("`{run}` is {}; wait for its end, or stop it first", view.status);
             return Err(RpcError::invalid(message).with("run_id", run));
         }
-        let spec = self.admit(retry_wish(&before, overrides, no_wait))?;
+        let spec = self.admit_blocking(retry_wish(&before, overrides, no_wait))?;
         let warnings = differences(&before, &spec);
         let spec = RunSpec { retried_from: Some(run.clone()), warnings, ..spec };
         self.record_spec(request_id, spec, actor).await
@@ -74,8 +72,26 @@ impl App {
                 .with("claim", &busy.claim)
                 .with("run_id", &busy.by));
         }
-        let recorded = self.inner.broker.create(request_id, &spec, actor).await?;
-        self.take_in_hand(&recorded.run_id, None);
+        // In a task of its own: a caller that goes away must not leave a recorded run in nobody's hand.
+        let (answer, answered) = tokio::sync::oneshot::channel();
+        let (app, request_id, actor) = (self.clone(), request_id.clone(), actor.clone());
+        self.inner.work.spawn(
+            "launch",
+            async move {
+                let recorded = app.inner.broker.create(&request_id, &spec, &actor).await;
+                if let Ok(recorded) = &recorded {
+                    app.take_in_hand(&recorded.run_id, None);
+                }
+                let _gone_away = answer.send(recorded);
+            }
+            .in_current_span(),
+        );
+        let ending = || RpcError::unavailable("the launcher is ending; send the same request again");
+        let recorded = answered.await.map_err(|_ended| ending())??;
+        // It may not have been taken in hand: the same request leads to the same run at the next launcher.
+        if self.inner.work.soft().is_cancelled() {
+            return Err(ending());
+        }
         Ok(Launched { run_id: recorded.run_id, created: recorded.created })
     }
 
@@ -84,7 +100,12 @@ impl App {
     /// # Errors
     /// When it would be refused.
     pub fn validate(&self, wish: Wish) -> Result<Validated, RpcError> {
-        Ok(Validated { spec: self.admit(wish)? })
+        Ok(Validated { spec: self.admit_blocking(wish)? })
+    }
+
+    /// Documents have megabytes, and adapters are read from disk.
+    fn admit_blocking(&self, wish: Wish) -> Result<RunSpec, RpcError> {
+        tokio::task::block_in_place(|| self.admit(wish))
     }
 
     fn admit(&self, wish: Wish) -> Result<RunSpec, RpcError> {

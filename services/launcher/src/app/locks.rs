@@ -95,19 +95,11 @@ impl Locks {
         Ok(Held { locks: self.clone(), claims: claims.to_vec() })
     }
 
-    /// Waits for all of `claims`. Dropping the future gives up the place in the queue.
-    pub async fn take(&self, run: &RunId, claims: &[Claim]) -> Held {
+    /// Enters the queue for all of `claims`. Dropping the place gives it up.
+    #[must_use]
+    pub fn enter(&self, run: &RunId, claims: &[Claim]) -> Place {
         self.state().waiting.insert(run.clone(), claims.to_vec());
-        let _place = Place { locks: self, run };
-        loop {
-            let changed = self.inner.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if let Ok(held) = self.try_take(run, claims) {
-                return held;
-            }
-            changed.await;
-        }
+        Place { locks: self.clone(), run: run.clone(), claims: claims.to_vec() }
     }
 
     /// Says what is in the way of a run that has not been recorded yet.
@@ -127,14 +119,31 @@ impl Locks {
 }
 
 /// A place in the queue.
-struct Place<'a> {
-    locks: &'a Locks,
-    run: &'a RunId,
+#[derive(Debug)]
+pub struct Place {
+    locks: Locks,
+    run: RunId,
+    claims: Vec<Claim>,
 }
 
-impl Drop for Place<'_> {
+impl Place {
+    /// Waits until it is this place's turn.
+    pub async fn take(self) -> Held {
+        loop {
+            let changed = self.locks.inner.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if let Ok(held) = self.locks.try_take(&self.run, &self.claims) {
+                return held;
+            }
+            changed.await;
+        }
+    }
+}
+
+impl Drop for Place {
     fn drop(&mut self) {
-        if self.locks.state().waiting.remove(self.run).is_some() {
+        if self.locks.state().waiting.remove(&self.run).is_some() {
             self.locks.inner.changed.notify_waiters();
         }
     }
@@ -190,10 +199,11 @@ mod tests {
     async fn who_waits_longest_is_served_first_and_who_gives_up_is_out_of_the_way() {
         let locks = Locks::default();
         let held = locks.try_take(&run("r-1"), &[site()]).expect("free");
-        let impatient = tokio::time::timeout(Duration::from_millis(5), locks.take(&run("r-2"), &[site()])).await;
+        let impatient =
+            tokio::time::timeout(Duration::from_millis(5), locks.enter(&run("r-2"), &[site()]).take()).await;
         impatient.expect_err("still in use");
         let waiting = locks.clone();
-        let second = tokio::spawn(async move { waiting.take(&run("r-3"), &[site(), chat()]).await });
+        let second = tokio::spawn(async move { waiting.enter(&run("r-3"), &[site(), chat()]).take().await });
         while locks.in_the_way(&[chat()]).is_none() {
             tokio::task::yield_now().await;
         }

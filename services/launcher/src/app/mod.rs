@@ -5,6 +5,7 @@ pub mod locks;
 pub mod prepare;
 pub mod projection;
 mod registry;
+mod see_through;
 mod stop;
 mod supervise;
 
@@ -25,6 +26,9 @@ use locks::Locks;
 
 /// Runs that are prepared or running at once; further ones wait in the queue.
 const LIVE_RUNS: usize = 64;
+
+/// Runs that may wait or run at once; more are turned away.
+const RUNS_IN_HAND: usize = 1024;
 
 /// Which runs a launcher takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,10 +99,5 @@ impl App {
         let mut directories = vec![self.inner.root.adapters()];
         directories.extend(self.inner.config.adapter_dirs.iter().cloned());
         directories
-    }
-
-    /// Uid that sandboxes run under, and that owns workspaces and sessions.
-    fn sandbox_uid(&self) -> u32 {
-        self.inner.config.sandbox_uid()
     }
 }

@@ -8,7 +8,7 @@ use mosaic_adapters::Adapter;
 use mosaic_bundle::{Contents, Launch, WorkspaceKind};
 use mosaic_data_root::DataRoot;
 use mosaic_ids::{Digest, RunId};
-use mosaic_record::{Refusal, RunSpec, StepFacts, Workspace};
+use mosaic_record::{Refusal, RunSpec, StepFacts, Workspace, WorkspaceMode};
 
 use crate::domain::prompt;
 use crate::intake::MissionFile;
@@ -29,6 +29,12 @@ pub enum Step {
 impl Step {
     /// All steps in their order.
     pub const ALL: [Self; 4] = [Self::RunDirectory, Self::Workspace, Self::Session, Self::Bundle];
+
+    /// The step of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|step| step.name() == name)
+    }
 
     /// Its name in the record.
     #[must_use]
@@ -63,52 +69,18 @@ impl StepFailed {
     }
 }
 
-/// What a step did.
-#[derive(Debug, Default)]
-pub struct StepDone {
-    /// What it adds to the record.
-    pub facts: StepFacts,
-    /// The directory that it made and that is to be removed when a later step fails; only ever one of ours.
-    made: Option<PathBuf>,
-}
-
-impl StepDone {
-    /// True when there is something to undo.
-    #[must_use]
-    pub const fn has_made(&self) -> bool {
-        self.made.is_some()
-    }
-}
-
-/// The preparation of one run. Every method blocks on the file system.
+/// Where a run's things are.
 #[derive(Debug, Clone)]
-pub struct Preparation {
+pub struct Places {
     /// The run.
     pub run_id: RunId,
     /// What is to run.
     pub spec: RunSpec,
-    /// The adapter.
-    pub adapter: Adapter,
     /// Where everything is.
     pub root: DataRoot,
-    /// Owner of workspaces and sessions.
-    pub sandbox_uid: u32,
 }
 
-impl Preparation {
-    /// Takes one step.
-    ///
-    /// # Errors
-    /// When it could not be taken; it leaves nothing then.
-    pub fn take(&self, step: Step) -> Result<StepDone, StepFailed> {
-        match step {
-            Step::RunDirectory => self.run_directory(),
-            Step::Workspace => self.workspace(),
-            Step::Session => self.session(),
-            Step::Bundle => self.bundle(),
-        }
-    }
-
+impl Places {
     /// The steps that this run needs, in their order.
     #[must_use]
     pub fn steps(&self) -> Vec<Step> {
@@ -120,46 +92,82 @@ impl Preparation {
         Step::ALL.into_iter().filter(needed).collect()
     }
 
-    /// Removes what a step made. The run's directory stays: its record goes there.
-    pub fn undo(&self, step: Step, done: &StepDone) {
-        let Some(made) = &done.made else { return };
+    /// Removes what a step has made. The run's directory stays: its record goes there. Blocks on the file system.
+    pub fn undo(&self, step: Step) {
         let removed = match step {
-            Step::Bundle => std::fs::remove_dir_all(made),
+            Step::Bundle => std::fs::remove_dir_all(self.root.bundle(&self.run_id)),
             // Only an empty one: nothing that somebody has put there meanwhile is ever deleted.
-            Step::Workspace | Step::Session => std::fs::remove_dir(made),
+            Step::Workspace => self.workspace().map_or(Ok(()), std::fs::remove_dir),
+            Step::Session => self.session().map_or(Ok(()), std::fs::remove_dir),
             Step::RunDirectory => Ok(()),
         };
-        if let Err(error) = removed {
+        if let Err(error) = removed
+            && error.kind() != ErrorKind::NotFound
+        {
             tracing::warn!(run.id = %self.run_id, step = step.name(), %error, "Could not undo a step");
         }
     }
 
-    fn run_directory(&self) -> Result<StepDone, StepFailed> {
-        let directory = self.root.run(&self.run_id);
-        match std::fs::DirBuilder::new().mode(0o700).create(&directory) {
-            Err(error) => return Err(StepFailed::io("create", &directory, &error)),
-            Ok(()) => super::projection::write_documents(&directory, &self.spec)
-                .map_err(|error| StepFailed::io("write to", &directory, &error))?,
+    /// Where the workspace is on the host.
+    fn workspace(&self) -> Option<PathBuf> {
+        Some(match self.spec.workspace.as_ref()? {
+            Workspace::Run => self.root.run_workspace(&self.run_id),
+            Workspace::Named(name) => self.root.workspace(name),
+        })
+    }
+
+    /// Where the session is on the host.
+    fn session(&self) -> Option<PathBuf> {
+        self.spec.session.as_ref().map(|name| self.root.session(name))
+    }
+}
+
+/// The preparation of one run. Every step blocks on the file system.
+#[derive(Debug, Clone)]
+pub struct Preparation {
+    /// Where the run's things are.
+    pub places: Places,
+    /// The adapter.
+    pub adapter: Adapter,
+    /// Owner of workspaces and sessions.
+    pub sandbox_uid: u32,
+}
+
+impl Preparation {
+    /// Takes one step, and says what it adds to the record.
+    ///
+    /// # Errors
+    /// When it could not be taken; it leaves nothing then.
+    pub fn take(&self, step: Step) -> Result<StepFacts, StepFailed> {
+        match step {
+            Step::RunDirectory => self.run_directory(),
+            Step::Workspace => self.workspace(),
+            Step::Session => self.session(),
+            Step::Bundle => self.bundle(),
         }
-        Ok(StepDone::default())
     }
 
-    fn workspace(&self) -> Result<StepDone, StepFailed> {
-        let path = match &self.spec.workspace {
-            None => return Ok(StepDone::default()),
-            Some(Workspace::Run) => self.root.run_workspace(&self.run_id),
-            Some(Workspace::Named(name)) => self.root.workspace(name),
-        };
+    fn run_directory(&self) -> Result<StepFacts, StepFailed> {
+        let directory = self.places.root.run(&self.places.run_id);
+        std::fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&directory)
+            .map_err(|error| StepFailed::io("create", &directory, &error))?;
+        super::projection::write_documents(&directory, &self.places.spec)
+            .map_err(|error| StepFailed::io("write to", &directory, &error))?;
+        Ok(StepFacts::default())
+    }
+
+    fn workspace(&self) -> Result<StepFacts, StepFailed> {
+        let Some(path) = self.places.workspace() else { return Ok(StepFacts::default()) };
         let made = self.sandbox_directory(&path, Refusal::WorkspaceMissing)?;
-        let facts = StepFacts { workspace_root: Some(path.display().to_string()), ..StepFacts::default() };
-        Ok(StepDone { facts, made: made.then_some(path) })
+        Ok(StepFacts { workspace_root: Some(path.display().to_string()), made, ..StepFacts::default() })
     }
 
-    fn session(&self) -> Result<StepDone, StepFailed> {
-        let Some(name) = &self.spec.session else { return Ok(StepDone::default()) };
-        let path = self.root.session(name);
+    fn session(&self) -> Result<StepFacts, StepFailed> {
+        let Some(path) = self.places.session() else { return Ok(StepFacts::default()) };
         let made = self.sandbox_directory(&path, Refusal::SessionMissing)?;
-        Ok(StepDone { facts: StepFacts::default(), made: made.then_some(path) })
+        Ok(StepFacts { made, ..StepFacts::default() })
     }
 
     /// Makes a directory that a sandbox may write to, or checks that an existing one is; looks at nothing inside of it. Says
@@ -191,18 +199,19 @@ impl Preparation {
         Ok(true)
     }
 
-    fn bundle(&self) -> Result<StepDone, StepFailed> {
+    fn bundle(&self) -> Result<StepFacts, StepFailed> {
+        let Places { run_id, spec, root } = &self.places;
         let mission = self.mission()?;
-        let system_prompt = prompt::compose(mission.as_ref(), &self.spec.tools, &self.spec.request)
+        let system_prompt = prompt::compose(mission.as_ref(), &spec.tools, &spec.request)
             .map_err(|over| StepFailed::new(Refusal::PromptOverBudget, over.to_string()))?;
-        let policy = serde_json::json!({ "policyVersion": 1, "tools": self.spec.tools });
+        let policy = serde_json::json!({ "policyVersion": 1, "tools": spec.tools });
         let tools = serde_json::json!({ "toolsVersion": 1, "tools": [] });
-        let directory = self.root.bundle(&self.run_id);
+        let directory = root.bundle(run_id);
         let contents = Contents {
             launch: &self.launch(),
-            request: &self.spec.request,
+            request: &spec.request,
             system_prompt: &system_prompt,
-            mission: self.spec.mission.as_ref().map_or("{}\n", |mission| &mission.content),
+            mission: spec.mission.as_ref().map_or("{}\n", |mission| &mission.content),
             policy: &policy.to_string(),
             tools: &tools.to_string(),
             adapter_script: &self.adapter.script,
@@ -213,19 +222,18 @@ impl Preparation {
             let _removed = std::fs::remove_dir_all(&directory);
             StepFailed::io("write", &error.path, &error.source)
         })?;
-        let facts = StepFacts { bundle_digest: Some(digest), ..StepFacts::default() };
-        Ok(StepDone { facts, made: Some(directory) })
+        Ok(StepFacts { bundle_digest: Some(digest), made: true, ..StepFacts::default() })
     }
 
     fn mission(&self) -> Result<Option<MissionFile>, StepFailed> {
-        let parsed = self.spec.mission.as_ref().map(MissionFile::parse).transpose();
+        let parsed = self.places.spec.mission.as_ref().map(MissionFile::parse).transpose();
         parsed.map_err(|error| StepFailed::new(Refusal::InvalidRequest, error.to_string()))
     }
 
     fn launch(&self) -> Launch {
-        let spec = &self.spec;
+        let spec = &self.places.spec;
         Launch {
-            run_id: self.run_id.clone(),
+            run_id: self.places.run_id.clone(),
             adapter: spec.adapter.clone(),
             provider: spec.provider.clone(),
             model: spec.model.clone(),
@@ -240,6 +248,11 @@ impl Preparation {
             expect_exact: spec.expect_exact.clone(),
             mock_response: spec.mock_response.clone(),
             backend: spec.backend,
+            workspace_mode: WorkspaceMode::of(spec.backend),
+            containment: WorkspaceMode::of(spec.backend) == WorkspaceMode::Sandbox,
+            mixed_wiring_allowed: false,
+            workspace_root: self.places.workspace().map(|path| path.display().to_string()),
+            warnings: spec.warnings.clone(),
             limits: spec.limits,
         }
     }

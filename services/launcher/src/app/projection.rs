@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use mosaic_data_root::DataRoot;
 use mosaic_ids::RunId;
@@ -43,7 +44,7 @@ pub async fn write_run(broker: &Broker, root: &DataRoot, run: &RunId) -> Result<
     })
     .await?;
     let directory = root.run(run);
-    let write = || -> io::Result<()> {
+    let write = move || -> io::Result<()> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
         write_documents(&directory, &spec)?;
         replace(&directory.join("events.jsonl"), |file| file.write_all(&lines))?;
@@ -52,12 +53,16 @@ pub async fn write_run(broker: &Broker, root: &DataRoot, run: &RunId) -> Result<
             file.write_all(b"\n")
         })
     };
-    write().map_err(|error| RpcError::internal(&error))
+    let written = tokio::task::spawn_blocking(write).await.map_err(|panic| RpcError::internal(&panic))?;
+    written.map_err(|error| RpcError::internal(&error))
 }
 
 /// Writes a file whole or not at all.
 fn replace(path: &Path, write: impl FnOnce(&mut io::BufWriter<fs::File>) -> io::Result<()>) -> io::Result<()> {
-    let temporary = path.with_extension("tmp");
+    // Several may write the same run at once; each file is one that somebody wrote whole.
+    static WRITES: AtomicU64 = AtomicU64::new(0);
+    let number = WRITES.fetch_add(1, Ordering::Relaxed);
+    let temporary = path.with_extension(format!("{number}.tmp"));
     let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
     let mut file = io::BufWriter::new(file);
     write(&mut file)?;

@@ -21,9 +21,9 @@ impl App {
             return Ok(true);
         }
         let after = self.inner.broker.cancel(run, actor).await?;
-        let in_hand = self.inner.registry.stop(run);
-        if after.status.is_terminal() && !in_hand {
-            projection::write_run(&self.inner.broker, &self.inner.root, run).await?;
+        if !self.inner.registry.stop(run) {
+            // In nobody's hand: whoever takes it sees the wish, or the record that is to be written.
+            self.take_in_hand(&after.run_id, None);
         }
         Ok(false)
     }
@@ -42,6 +42,8 @@ impl App {
                 }
                 return Ok(());
             }
+            // Somebody waits for it: an earlier host has left it in the queue.
+            self.take_in_hand(run, None);
             tokio::time::sleep(POLL).await;
         }
     }

@@ -1,28 +1,27 @@
-//! Seeing one run through: lease, locks, preparation, execution, record.
+//! Having a run in hand: under a lease, again and again, until it is over.
 
 use std::time::Duration;
 
 use mosaic_ids::RunId;
 use mosaic_proto::broker::v1::run::State;
-use mosaic_record::{Refusal, RunStatus, StepFacts, StepState};
+use mosaic_record::Refusal;
 use mosaic_rpc::{Reason, RpcError};
 use tracing::Instrument as _;
 
 use super::locks::{Claim, Held};
-use super::prepare::{Preparation, Step, StepDone, StepFailed};
 use super::registry::Ticket;
-use super::{Accept, App, projection};
-use crate::peers::{Ended, Leased, persist};
+use super::{Accept, App, RUNS_IN_HAND};
+use crate::peers::{Leased, RunView, persist};
 
-/// How often a launcher that takes everything looks for runs that others have queued.
+/// How often a launcher that takes everything looks for runs that it does not have in hand.
 const QUEUE_POLL: Duration = Duration::from_secs(2);
-
-/// How often a runner that can't be reached is tried again.
-const RUNNER_POLL: Duration = Duration::from_millis(200);
+/// How long the first pause before another attempt is, and how long a pause gets.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// How an attempt to see a run through ended, when not at its terminal record.
 #[derive(Debug, thiserror::Error)]
-enum GivenUp {
+pub(super) enum GivenUp {
     /// The lease is somebody else's.
     #[error("another launcher has taken the run")]
     Superseded,
@@ -32,12 +31,6 @@ enum GivenUp {
     /// The broker or the runner answered what can't be gone on with.
     #[error(transparent)]
     Rpc(#[from] RpcError),
-}
-
-/// A step of the preparation could not be taken, or the run is to end instead.
-enum Stopped {
-    Refused { step: &'static str, refusal: Refusal, message: String },
-    Cancelled,
 }
 
 /// The span of seeing one run through, in the trace of its launch.
@@ -51,15 +44,6 @@ fn run_span(run: &RunId, leased: &Leased) -> tracing::Span {
     span
 }
 
-/// Says how an attempt to see a run through ended.
-fn report(ended: Result<(), GivenUp>) {
-    match ended {
-        Ok(()) => tracing::info!("A run is over"),
-        Err(GivenUp::Ending) => tracing::info!("Left a run in the queue"),
-        Err(error) => tracing::warn!(%error, "Gave up a run"),
-    }
-}
-
 impl App {
     /// Looks at what an earlier launcher of this data root left, and goes on with it.
     ///
@@ -68,14 +52,14 @@ impl App {
     pub async fn reconcile(&self) -> Result<(), RpcError> {
         // What was live keeps its workspace and session until its sandbox is proven gone: before anything queued is looked at.
         for view in persist(|| self.inner.broker.list(&[State::Preparing, State::Running])).await? {
-            let (_, _, spec) = persist(|| self.inner.broker.get(&view.run_id)).await?;
-            let held = self.inner.locks.try_take(&view.run_id, &Claim::of(&spec));
-            self.take_in_hand(&view.run_id, held.ok());
-        }
-        if self.inner.accept == Accept::Everything {
-            for view in persist(|| self.inner.broker.list(&[State::Queued])).await? {
-                self.take_in_hand(&view.run_id, None);
-            }
+            let held = match persist(|| self.inner.broker.get(&view.run_id)).await {
+                Ok((_, _, spec)) => self.inner.locks.try_take(&view.run_id, &Claim::of(&spec)).ok(),
+                Err(error) => {
+                    tracing::error!(run.id = %view.run_id, %error, "A live run can't be read");
+                    None
+                }
+            };
+            self.take_in_hand(&view.run_id, held);
         }
         if self.inner.accept == Accept::Everything {
             let app = self.clone();
@@ -86,12 +70,21 @@ impl App {
 
     async fn take_queued(self) {
         let soft = self.inner.work.soft().clone();
-        while soft.run_until_cancelled(tokio::time::sleep(QUEUE_POLL)).await.is_some() {
+        loop {
             match self.inner.broker.list(&[State::Queued]).await {
-                Ok(views) => views.iter().for_each(|view| self.take_in_hand(&view.run_id, None)),
+                Ok(views) => self.take_some(&views),
                 Err(error) => tracing::debug!(%error, "Could not look for queued runs"),
             }
+            if soft.run_until_cancelled(tokio::time::sleep(QUEUE_POLL)).await.is_none() {
+                return;
+            }
         }
+    }
+
+    /// Takes the oldest runs in hand, as many as it may have.
+    fn take_some(&self, views: &[RunView]) {
+        let room = RUNS_IN_HAND.saturating_sub(self.inner.registry.len());
+        views.iter().take(room).for_each(|view| self.take_in_hand(&view.run_id, None));
     }
 
     /// Sees a run through in a task of its own, unless one does so already.
@@ -101,33 +94,52 @@ impl App {
         self.inner.work.spawn("supervise", async move { app.supervise(ticket, held).await });
     }
 
-    async fn supervise(self, ticket: Ticket, held: Option<Held>) {
-        let run = ticket.run().clone();
-        let soft = self.inner.work.soft().clone();
-        // A launcher that ends takes nothing new; what waits stays queued for the next one.
-        let claim = soft.run_until_cancelled(persist(|| self.inner.broker.claim(&run, &self.inner.holder)));
-        let Some(claim) = claim.await else { return };
-        match claim {
-            Ok(Some(leased)) => {
-                let span = run_span(&run, &leased);
-                let log = span.clone();
-                let ended = self.under_lease(&ticket, leased, held).instrument(span).await;
-                log.in_scope(|| report(ended));
+    async fn supervise(self, ticket: Ticket, mut held: Option<Held>) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match self.attempt(&ticket, &mut held).await {
+                Ok(()) => return,
+                Err(GivenUp::Ending) => return tracing::info!(run.id = %ticket.run(), "Left a run in the queue"),
+                Err(GivenUp::Superseded) if held.is_none() => return,
+                Err(error) => tracing::warn!(run.id = %ticket.run(), %error, "Trying again to see a run through"),
             }
-            Err(error) if error.refusal() == Some(Refusal::Superseded) => report(Err(GivenUp::Superseded)),
-            // Cancelled before anybody had it.
-            Ok(None) => report(self.record(&run).await),
-            Err(error) => report(Err(error.into())),
+            // What the run has for itself stays its own meanwhile: its sandbox may live.
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Claims the run and sees it through under that lease.
+    async fn attempt(&self, ticket: &Ticket, held: &mut Option<Held>) -> Result<(), GivenUp> {
+        let run = ticket.run();
+        let claim = persist(|| self.inner.broker.claim(run, &self.inner.holder));
+        // A launcher that ends takes nothing new; what waits stays queued for the next one.
+        let claimed = match held {
+            Some(_) => claim.await,
+            None => self.inner.work.soft().run_until_cancelled(claim).await.ok_or(GivenUp::Ending)?,
+        };
+        match claimed {
+            Ok(Some(leased)) => {
+                let span = run_span(run, &leased);
+                self.under_lease(ticket, leased, held).instrument(span).await
+            }
+            // It is over already.
+            Ok(None) => self.record(run).await,
+            Err(error) if error.refusal() == Some(Refusal::Superseded) => Err(GivenUp::Superseded),
+            Err(error) => Err(error.into()),
         }
     }
 
     /// Holds the lease while the run is seen through.
-    async fn under_lease(&self, ticket: &Ticket, leased: Leased, held: Option<Held>) -> Result<(), GivenUp> {
+    async fn under_lease(&self, ticket: &Ticket, leased: Leased, held: &mut Option<Held>) -> Result<(), GivenUp> {
         let (epoch, term) = (leased.epoch, leased.term);
         let life = async {
             let ended = self.see_through(ticket, leased, held).await;
-            if ended.is_ok() {
+            if matches!(ended, Ok(()) | Err(GivenUp::Ending)) {
                 persist(|| self.inner.broker.release(ticket.run(), epoch)).await?;
+            }
+            if ended.is_ok() {
+                tracing::info!("A run is over");
             }
             ended
         };
@@ -144,225 +156,9 @@ impl App {
             match self.inner.broker.renew(ticket.run(), epoch).await {
                 Ok(true) => ticket.stop().cancel(),
                 Ok(false) => {}
-                Err(error) if error.reason == Reason::Unavailable => {}
+                Err(error) if matches!(error.reason, Reason::Unavailable | Reason::Internal) => {}
                 Err(_lost) => return,
             }
         }
-    }
-
-    async fn see_through(&self, ticket: &Ticket, leased: Leased, held: Option<Held>) -> Result<(), GivenUp> {
-        let Leased { epoch, view, spec, .. } = leased;
-        let run = ticket.run();
-        if view.cancel_requested {
-            ticket.stop().cancel();
-        }
-        let claims = Claim::of(&spec);
-        let held = match held {
-            Some(held) => held,
-            None => match self.wait_in_queue(ticket, epoch, &claims, spec.no_wait).await? {
-                Some(held) => held,
-                None => return self.record(run).await,
-            },
-        };
-        match view.status {
-            RunStatus::Queued => {
-                let permit = self.inner.live.acquire().await;
-                self.prepare_and_run(ticket, epoch, spec).await?;
-                drop(permit);
-            }
-            RunStatus::Preparing => self.resume_preparing(ticket, epoch).await?,
-            _ => self.adopt(ticket, epoch).await?,
-        }
-        self.record(run).await?;
-        drop(held);
-        Ok(())
-    }
-
-    /// Waits for what the run needs for itself; `None` when the run is over instead.
-    async fn wait_in_queue(
-        &self,
-        ticket: &Ticket,
-        epoch: i64,
-        claims: &[Claim],
-        no_wait: bool,
-    ) -> Result<Option<Held>, GivenUp> {
-        let run = ticket.run();
-        let busy = match self.inner.locks.try_take(run, claims) {
-            Ok(held) => return Ok(Some(held)),
-            Err(busy) => busy,
-        };
-        if no_wait {
-            let message = format!("{busy}; launch without `--no-wait` to wait for it");
-            persist(|| self.inner.broker.refuse(run, epoch, Refusal::SessionLive, "locks", &message)).await?;
-            return Ok(None);
-        }
-        let facts = StepFacts { waits_for: Some(busy.claim.to_string()), ..StepFacts::default() };
-        persist(|| self.inner.broker.step(run, epoch, "waiting", StepState::Done, &facts)).await?;
-        tokio::select! {
-            held = self.inner.locks.take(run, claims) => Ok(Some(held)),
-            () = ticket.stop().cancelled() => {
-                persist(|| self.inner.broker.confirm_cancel(run, epoch)).await?;
-                Ok(None)
-            }
-            () = self.inner.work.soft().cancelled() => Err(GivenUp::Ending),
-        }
-    }
-
-    async fn prepare_and_run(&self, ticket: &Ticket, epoch: i64, spec: mosaic_record::RunSpec) -> Result<(), GivenUp> {
-        let run = ticket.run();
-        if persist(|| self.inner.broker.prepare(run, epoch)).await? {
-            ticket.stop().cancel();
-        }
-        let span = tracing::info_span!("prepare", otel.name = "mosaic.launcher.prepare", run.id = %run);
-        match self.prepare(ticket, epoch, spec).instrument(span).await? {
-            Ok(()) => self.execution(ticket, epoch).await,
-            Err(Stopped::Cancelled) => Ok(persist(|| self.inner.broker.confirm_cancel(run, epoch)).await?),
-            Err(Stopped::Refused { step, refusal, message }) => {
-                tracing::info!(run.id = %run, step, reason = %refusal, "Refused a run");
-                Ok(persist(|| self.inner.broker.refuse(run, epoch, refusal, step, &message)).await?)
-            }
-        }
-    }
-
-    /// Takes every step and starts the execution; undoes them in reverse when the run is not to go on.
-    async fn prepare(
-        &self,
-        ticket: &Ticket,
-        epoch: i64,
-        spec: mosaic_record::RunSpec,
-    ) -> Result<Result<(), Stopped>, GivenUp> {
-        let adapter = match mosaic_adapters::find(&spec.adapter, &self.adapter_directories()) {
-            Ok(adapter) => adapter,
-            Err(error) => {
-                let (refusal, message) = (error.refusal(), error.to_string());
-                return Ok(Err(Stopped::Refused { step: "adapter", refusal, message }));
-            }
-        };
-        let run_id = ticket.run().clone();
-        let (root, sandbox_uid) = (self.inner.root.clone(), self.sandbox_uid());
-        let preparation = Preparation { run_id, spec, adapter, root, sandbox_uid };
-        let mut done = Vec::new();
-        let stopped = self.steps(ticket, epoch, &preparation, &mut done).await?;
-        if stopped.is_err() {
-            for (step, what) in done.iter().rev().filter(|(_, what)| what.has_made()) {
-                preparation.undo(*step, what);
-                let (facts, name) = (StepFacts::default(), step.name());
-                persist(|| self.inner.broker.step(ticket.run(), epoch, name, StepState::Undone, &facts)).await?;
-            }
-        }
-        Ok(stopped)
-    }
-
-    async fn steps(
-        &self,
-        ticket: &Ticket,
-        epoch: i64,
-        preparation: &Preparation,
-        done: &mut Vec<(Step, StepDone)>,
-    ) -> Result<Result<(), Stopped>, GivenUp> {
-        let run = ticket.run();
-        let mut bundle = None;
-        for step in preparation.steps() {
-            if ticket.stop().is_cancelled() {
-                return Ok(Err(Stopped::Cancelled));
-            }
-            let worker = preparation.clone();
-            let taken = tokio::task::spawn_blocking(move || worker.take(step)).await;
-            let taken = match taken.map_err(|panic| RpcError::internal(&panic))? {
-                Ok(taken) => taken,
-                Err(StepFailed { refusal, message }) => {
-                    return Ok(Err(Stopped::Refused { step: step.name(), refusal, message }));
-                }
-            };
-            persist(|| self.inner.broker.step(run, epoch, step.name(), StepState::Done, &taken.facts)).await?;
-            bundle = taken.facts.bundle_digest.clone().or(bundle);
-            done.push((step, taken));
-        }
-        if ticket.stop().is_cancelled() {
-            return Ok(Err(Stopped::Cancelled));
-        }
-        let bundle = bundle.expect("the step `bundle` yields a digest");
-        match persist(|| self.inner.runner.start(run, epoch, &bundle)).await {
-            Ok(()) => Ok(Ok(())),
-            Err(error) => {
-                let refusal = error.refusal().unwrap_or(Refusal::SandboxUnavailable);
-                Ok(Err(Stopped::Refused { step: "start", refusal, message: error.message }))
-            }
-        }
-    }
-
-    /// Waits for the end of an execution, and hands on the wish that it should end.
-    async fn execution(&self, ticket: &Ticket, epoch: i64) -> Result<(), GivenUp> {
-        let run = ticket.run();
-        let hand_on_stop = async {
-            ticket.stop().cancelled().await;
-            if let Err(error) = persist(|| self.inner.runner.stop(run)).await {
-                tracing::warn!(run.id = %run, %error, "Could not stop an execution");
-            }
-            std::future::pending::<()>().await;
-        };
-        let over = async {
-            loop {
-                match self.inner.runner.wait(run).await {
-                    Ok(Ended::NotYet) => {}
-                    Ok(Ended::Reported) => return Ok(()),
-                    Ok(Ended::Unknown) => return self.lose(run, epoch).await,
-                    // A runner that ends reports first; then the broker knows what it can't answer any more.
-                    Err(error) if error.reason == Reason::Unavailable => {
-                        if persist(|| self.inner.broker.get(run)).await?.0.status.is_terminal() {
-                            return Ok(());
-                        }
-                        tokio::time::sleep(RUNNER_POLL).await;
-                    }
-                    Err(error) => return Err(error.into()),
-                }
-            }
-        };
-        tokio::select! {
-            over = over => over,
-            () = hand_on_stop => unreachable!("it never ends"),
-        }
-    }
-
-    /// Ends a run whose execution nobody knows, unless its end is recorded already.
-    async fn lose(&self, run: &RunId, epoch: i64) -> Result<(), GivenUp> {
-        if persist(|| self.inner.broker.get(run)).await?.0.status.is_terminal() {
-            return Ok(());
-        }
-        Ok(persist(|| self.inner.broker.lose(run, epoch)).await?)
-    }
-
-    /// A run that was found running: it goes on under the new epoch, or is lost when nobody knows it.
-    async fn adopt(&self, ticket: &Ticket, epoch: i64) -> Result<(), GivenUp> {
-        let run = ticket.run();
-        let (_, record, _) = persist(|| self.inner.broker.get(run)).await?;
-        if let Some(bundle) = &record.bundle_digest {
-            match persist(|| self.inner.runner.start(run, epoch, bundle)).await {
-                Ok(()) => tracing::info!("Adopted a run"),
-                Err(error) => tracing::info!(%error, "Could not adopt a run"),
-            }
-        }
-        self.execution(ticket, epoch).await
-    }
-
-    /// A run that was found in preparation: either its execution was started after all, or it is refused.
-    async fn resume_preparing(&self, ticket: &Ticket, epoch: i64) -> Result<(), GivenUp> {
-        let run = ticket.run();
-        if persist(|| self.inner.runner.known(run)).await? {
-            return self.adopt(ticket, epoch).await;
-        }
-        let bundle = self.inner.root.bundle(run);
-        if let Err(error) = tokio::fs::remove_dir_all(&bundle).await
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            tracing::warn!(run.id = %run, %error, "Could not remove the bundle of an interrupted run");
-        }
-        let message = "the launcher was ended while it prepared the run; launch it again";
-        Ok(persist(|| self.inner.broker.refuse(run, epoch, Refusal::Interrupted, "preparing", message)).await?)
-    }
-
-    /// Writes what the ledger says of a terminal run.
-    async fn record(&self, run: &RunId) -> Result<(), GivenUp> {
-        Ok(projection::write_run(&self.inner.broker, &self.inner.root, run).await?)
     }
 }

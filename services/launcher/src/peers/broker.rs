@@ -1,7 +1,7 @@
 use mosaic_ids::{RequestId, RunId};
 use mosaic_proto::broker::v1 as pb;
 use mosaic_proto::broker::v1::run_service_client::RunServiceClient;
-use mosaic_record::{Actor, Refusal, RunRecord, RunSpec, RunStatus, StepFacts, StepState};
+use mosaic_record::{Actor, Refusal, RunEvent, RunRecord, RunSpec, RunStatus, StepFacts, StepState};
 use mosaic_rpc::{AuthedChannel, Dial, MAX_MESSAGE_BYTES, RpcError, acting_for};
 use serde::de::DeserializeOwned;
 use tonic::Status;
@@ -74,8 +74,7 @@ impl Broker {
     /// # Errors
     /// What the broker answers, or `unavailable`.
     pub async fn get(&self, run: &RunId) -> Result<(RunView, RunRecord, RunSpec), RpcError> {
-        let request = pb::GetRunRequest { run_id: run.to_string() };
-        let run = self.client.clone().get_run(request).await.map_err(failed)?.into_inner().run.ok_or_else(malformed)?;
+        let run = self.get_raw(run).await?;
         let (record, spec) = (json(&run.record)?, json(&run.spec)?);
         Ok((view(Some(run))?, record, spec))
     }
@@ -192,7 +191,7 @@ impl Broker {
             epoch,
             reason: reason.to_string(),
             step: step.into(),
-            message: message.into(),
+            message: shortened(message),
         };
         self.client.clone().refuse_run(request).await.map_err(failed)?;
         Ok(())
@@ -227,6 +226,36 @@ impl Broker {
         Ok(())
     }
 
+    /// Names of the steps of a run that have made something and were not undone, in their order. Reads what is there now.
+    ///
+    /// # Errors
+    /// What the broker answers, or `unavailable`.
+    pub async fn made_steps(&self, run: &RunId) -> Result<Vec<String>, RpcError> {
+        let last = self.get_raw(run).await?.last_sequence;
+        let request = pb::WatchRunRequest { run_id: run.to_string(), from_sequence: 0 };
+        let mut events = self.client.clone().watch_run(request).await.map_err(failed)?.into_inner();
+        let mut made = Vec::new();
+        while let Some(response) = events.message().await.map_err(failed)? {
+            let event = response.event.ok_or_else(malformed)?;
+            if let RunEvent::Step { step, state, facts, .. } = json(&event.payload)? {
+                match state {
+                    StepState::Done if facts.made => made.push(step),
+                    StepState::Done => {}
+                    StepState::Undone => made.retain(|name| *name != step),
+                }
+            }
+            if event.sequence >= last {
+                break;
+            }
+        }
+        Ok(made)
+    }
+
+    async fn get_raw(&self, run: &RunId) -> Result<pb::Run, RpcError> {
+        let request = pb::GetRunRequest { run_id: run.to_string() };
+        self.client.clone().get_run(request).await.map_err(failed)?.into_inner().run.ok_or_else(malformed)
+    }
+
     /// Every event of a terminal run, oldest first, as lines of JSON.
     ///
     /// # Errors
@@ -240,6 +269,13 @@ impl Broker {
         }
         Ok(())
     }
+}
+
+/// Longest message of a refusal, in bytes; the broker takes no longer one.
+const MESSAGE_BYTES: usize = 4096;
+
+fn shortened(message: &str) -> String {
+    message[..message.floor_char_boundary(MESSAGE_BYTES)].to_owned()
 }
 
 /// One event as a line of `events.jsonl`.

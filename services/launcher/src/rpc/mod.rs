@@ -60,6 +60,14 @@ impl LaunchService for LaunchRpc {
         Ok(Response::new(pb::StopResponse { already_terminal }))
     }
 
+    async fn get_status(
+        &self,
+        _request: Request<pb::GetStatusRequest>,
+    ) -> Result<Response<pb::GetStatusResponse>, Status> {
+        let runs_in_hand = i64::try_from(self.app.unfinished()).unwrap_or(i64::MAX);
+        Ok(Response::new(pb::GetStatusResponse { runs_in_hand }))
+    }
+
     async fn await_run(&self, request: Request<pb::AwaitRunRequest>) -> Result<Response<pb::AwaitRunResponse>, Status> {
         let request = request.into_inner();
         let run = run_id(&request.run_id)?;

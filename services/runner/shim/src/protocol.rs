@@ -125,6 +125,8 @@ pub enum Word {
         stage: Stage,
         /// Why.
         message: String,
+        /// True when a file system or a quota had no room.
+        disk_full: bool,
     },
 }
 
@@ -238,7 +240,7 @@ mod tests {
     fn messages_lead_back_to_themselves() {
         let words = [
             Word::Exited { exit: Exit::Signal(9) },
-            Word::Failed { stage: Stage::Watch, message: "a\nb".to_owned() },
+            Word::Failed { stage: Stage::Watch, message: "a\nb".to_owned(), disk_full: false },
             Word::Started { pid: 2 },
         ];
         for word in words {

@@ -121,7 +121,8 @@ impl Control {
     /// Passes a result through; tells the runner when it is an error.
     fn stage<T>(&mut self, stage: Stage, result: io::Result<T>) -> Result<T, Reported> {
         result.map_err(|error| {
-            let _runner_gone = self.say(&Word::Failed { stage, message: error.to_string() });
+            let disk_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+            let _runner_gone = self.say(&Word::Failed { stage, message: error.to_string(), disk_full });
             Reported
         })
     }

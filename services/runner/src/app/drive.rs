@@ -49,10 +49,10 @@ impl App {
         }
     }
 
-    fn not_started(&self, execution: &Execution, error: AppError) {
+    fn not_started(&self, execution: &Arc<Execution>, error: AppError) {
         tracing::info!(run.id = %execution.run, %error, "Did not start a run");
         execution.update(|status| status.state = State::NotStarted(error));
-        self.registry.forget(&execution.run);
+        self.registry.forget(execution);
     }
 
     /// Until the sandbox's process has ended.

@@ -45,6 +45,7 @@ const HELD: &str = "the execution holds the sender";
 pub(crate) struct Execution {
     /// The run.
     pub(crate) run: RunId,
+    is_inherited: bool,
     status: watch::Sender<Status>,
     stop: CancellationToken,
     revoked: CancellationToken,
@@ -64,9 +65,19 @@ struct Streams {
 impl Execution {
     /// An execution that is about to be made.
     pub(crate) fn new(run: RunId, epoch: i64) -> Self {
-        let status = Status { state: State::Starting, epoch, sandbox: String::new(), reported: false };
+        Self::at(State::Starting, run, epoch)
+    }
+
+    /// One that an earlier life of this runner left, and whose sandbox is not proven gone yet.
+    pub(crate) fn inherited(run: RunId, epoch: i64) -> Self {
+        Self { is_inherited: true, ..Self::at(State::Ending, run, epoch) }
+    }
+
+    fn at(state: State, run: RunId, epoch: i64) -> Self {
+        let status = Status { state, epoch, sandbox: String::new(), reported: false };
         Self {
             run,
+            is_inherited: false,
             status: watch::Sender::new(status),
             stop: CancellationToken::new(),
             revoked: CancellationToken::new(),
@@ -79,6 +90,11 @@ impl Execution {
     /// What it is now.
     pub(crate) fn status(&self) -> Status {
         self.status.borrow().clone()
+    }
+
+    /// True when an earlier life of this runner made it.
+    pub(crate) const fn is_inherited(&self) -> bool {
+        self.is_inherited
     }
 
     /// Changes what others see.
@@ -94,6 +110,12 @@ impl Execution {
             State::NotStarted(error) => Err(error.clone()),
             _ => Ok(()),
         }
+    }
+
+    /// Returns when it works under a higher epoch than `epoch`.
+    pub(crate) async fn adopted_above(&self, epoch: i64) {
+        let mut status = self.status.subscribe();
+        status.wait_for(|status| status.epoch > epoch).await.expect(HELD);
     }
 
     /// Returns when the broker has the terminal report.

@@ -26,7 +26,7 @@ use tracing::Instrument as _;
 
 pub(crate) use error::AppError;
 pub(crate) use execution::{Execution, State};
-pub(crate) use tail::{Stream, tail};
+pub(crate) use tail::Stream;
 
 use crate::broker::Broker;
 use crate::domain::admission::{Again, again};

@@ -32,9 +32,19 @@ struct Admitted {
     containment: Containment,
 }
 
+/// What a start has put on disk: what is removed again when it fails, and nothing else.
+#[derive(Debug, Default, Clone, Copy)]
+struct OnDisk {
+    /// The directory of the execution.
+    execution: bool,
+    /// The run's private state.
+    private: bool,
+}
+
 impl App {
     /// From the call to the running adapter. What was made is undone when it does not get there.
     pub(super) async fn prepare(&self, execution: &Arc<Execution>, digest: &Digest) -> Result<Running, AppError> {
+        self.refuse_second_execution(&execution.run)?;
         let admitted = self.admit(&execution.run, digest).await?;
         let (shim, shim_digest) = self.shim().await.map_err(AppError::fault("could not copy the shim"))?;
         let plan = self.plan(&admitted, &execution.run, shim);
@@ -48,13 +58,24 @@ impl App {
             groups: self.parts.workshop.cgroups.directories(&plan.name),
             anchor: None,
         };
-        match self.build(execution, &admitted, &plan, record).await {
+        let mut on_disk = OnDisk::default();
+        match self.build(execution, &admitted, &plan, record, &mut on_disk).await {
             Ok(built) => Ok(self.take_over(execution, admitted, built)),
             Err(error) => {
-                self.undo(&execution.run);
+                self.undo(&execution.run, on_disk);
                 Err(error)
             }
         }
+    }
+
+    /// What is on disk of an execution is the only proof of its sandbox, and is never written over.
+    fn refuse_second_execution(&self, run: &RunId) -> Result<(), AppError> {
+        let found = store::has_record(&self.parts.root.execution(run));
+        if found.map_err(AppError::fault("could not look for an earlier execution"))? {
+            let message = format!("an earlier execution of `{run}` is recorded here; a retry is a new run");
+            return Err(AppError::refused(Refusal::StaleLease, message));
+        }
+        Ok(())
     }
 
     async fn admit(&self, run: &RunId, digest: &Digest) -> Result<Admitted, AppError> {
@@ -126,14 +147,16 @@ impl App {
         admitted: &Admitted,
         plan: &Plan,
         mut record: ExecutionRecord,
+        on_disk: &mut OnDisk,
     ) -> Result<Built, AppError> {
         let directory = self.parts.root.execution(&execution.run);
+        on_disk.execution = true;
         let written = store::write_record(&directory, &record);
         written.map_err(AppError::fault("could not record the sandbox before making it"))?;
         let spool = Spool::open(&directory).map_err(AppError::fault("could not make the spool"))?;
         let outputs = Outputs::prepare(self, &execution.run, &admitted.launch)?;
         execution.update(|status| status.sandbox.clone_from(&plan.name));
-        match self.make(admitted, plan, &directory, &mut record).await {
+        match self.make(admitted, plan, &mut record, on_disk).await {
             Ok(Made { mut sandbox, control, stdout, stderr }) => {
                 let started = Instant::now();
                 match outputs.keep(stdout, stderr, &admitted.launch) {
@@ -156,11 +179,12 @@ impl App {
         &self,
         admitted: &Admitted,
         plan: &Plan,
-        directory: &Path,
         record: &mut ExecutionRecord,
+        on_disk: &mut OnDisk,
     ) -> Result<Made, AppError> {
         store::make_private(&plan.state, plan.identity)
             .map_err(AppError::fault("could not make the run's private state"))?;
+        on_disk.private = true;
         let backend = admitted.launch.backend;
         let mut made = match self.parts.workshop.make(backend, plan).await {
             Ok(made) => made,
@@ -168,11 +192,8 @@ impl App {
         };
         record.anchor = made.sandbox.anchor();
         let limit = Duration::from_secs(plan.limits.sandbox_start_seconds);
-        let started = match store::write_record(directory, record) {
-            Ok(()) => {
-                let started = made.control.start(start(admitted, plan, backend), limit).await;
-                started.map_err(|error| AppError::unavailable(&error))
-            }
+        let started = match store::write_record(&self.parts.root.execution(&record.run_id), record) {
+            Ok(()) => made.control.start(start(admitted, plan, backend), limit).await.map_err(AppError::from),
             Err(error) => Err(AppError::fault("could not record the sandbox")(error)),
         };
         match started {
@@ -208,13 +229,13 @@ impl App {
     }
 
     /// Removes what was made for a run that was not started.
-    pub(super) fn undo(&self, run: &RunId) {
-        let private = store::remove_private(&self.parts.root.run_state(run));
-        let kept = match std::fs::remove_dir_all(self.parts.root.execution(run)) {
+    fn undo(&self, run: &RunId, on_disk: OnDisk) {
+        let private = on_disk.private.then(|| store::remove_private(&self.parts.root.run_state(run)));
+        let kept = on_disk.execution.then(|| match std::fs::remove_dir_all(self.parts.root.execution(run)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
-        };
-        for error in [private.err(), kept.err()].into_iter().flatten() {
+        });
+        for error in [private, kept].into_iter().flatten().filter_map(Result::err) {
             tracing::warn!(run.id = %run, %error, "Could not undo a part of a start");
         }
     }

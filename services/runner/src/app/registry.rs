@@ -58,9 +58,12 @@ impl Registry {
         self.inner.lock().expect("never poisoned").executions.get(run).cloned()
     }
 
-    /// Forgets a run that was never started.
-    pub(crate) fn forget(&self, run: &RunId) {
-        self.inner.lock().expect("never poisoned").executions.remove(run);
+    /// Forgets an execution, unless another has its place by now.
+    pub(crate) fn forget(&self, execution: &Arc<Execution>) {
+        let mut inner = self.inner.lock().expect("never poisoned");
+        if inner.executions.get(&execution.run).is_some_and(|present| Arc::ptr_eq(present, execution)) {
+            inner.executions.remove(&execution.run);
+        }
     }
 
     /// Marks an execution as over, and forgets those that ended long ago.
@@ -76,11 +79,12 @@ impl Registry {
         }
     }
 
-    /// Those that have not ended.
+    /// Those of this life that have not ended.
     pub(crate) fn live(&self) -> Vec<Arc<Execution>> {
         let inner = self.inner.lock().expect("never poisoned");
         let is_live = |execution: &&Arc<Execution>| {
-            matches!(execution.status().state, State::Starting | State::Running | State::Ending)
+            let is_over = matches!(execution.status().state, State::Ended | State::NotStarted(_));
+            !is_over && !execution.is_inherited()
         };
         inner.executions.values().filter(is_live).cloned().collect()
     }
@@ -100,7 +104,19 @@ mod tests {
         let Ok(Reserved::New(first)) = registry.reserve(&run(1), 1) else { panic!("the place is free") };
         assert!(matches!(registry.reserve(&run(1), 1), Ok(Reserved::Present(_))));
         first.update(|status| status.state = State::NotStarted(AppError::Closing));
-        assert!(matches!(registry.reserve(&run(1), 2), Ok(Reserved::New(_))));
+        let Ok(Reserved::New(second)) = registry.reserve(&run(1), 2) else { panic!("the place is free") };
+        registry.forget(&first);
+        assert!(registry.get(&run(1)).is_some(), "the place is the second one's");
+        registry.forget(&second);
+        assert!(registry.get(&run(1)).is_none());
+    }
+
+    #[test]
+    fn what_an_earlier_life_left_is_known_and_not_waited_for() {
+        let registry = Registry::default();
+        registry.insert(Arc::new(Execution::inherited(run(1), 1)));
+        assert!(matches!(registry.reserve(&run(1), 1), Ok(Reserved::Present(_))));
+        assert!(registry.live().is_empty());
     }
 
     #[test]

@@ -11,6 +11,11 @@ use crate::store::Entry;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
+/// How long an execution whose lease is over may wait for its adoption: a launcher that takes over has claimed the run, and
+/// so made the lower epoch stale, before it says so here with its StartRun. That takes it one call to the broker, and one
+/// to this runner; ten seconds are ample for both on a busy host, and short enough for a run that nobody adopts.
+const ADOPTION_LIMIT: Duration = Duration::from_secs(10);
+
 /// Failed deliveries after which the log says so, once an outage.
 const LOGGED_AFTER: u32 = 5;
 
@@ -48,7 +53,7 @@ impl App {
                         return self.settle(execution, true).await;
                     }
                 }
-                Err(ReportError::Stale) if execution.status().epoch > epoch => {}
+                Err(ReportError::Stale) if is_adopted(execution, epoch).await => {}
                 Err(error @ ReportError::Unavailable(_)) => {
                     failures += 1;
                     if failures == LOGGED_AFTER {
@@ -82,9 +87,14 @@ impl App {
         if reported {
             self.registry.settle(&execution.run);
         } else {
-            self.registry.forget(&execution.run);
+            self.registry.forget(execution);
         }
     }
+}
+
+/// True when the execution works under a higher epoch than `epoch`, now or soon.
+async fn is_adopted(execution: &Execution, epoch: i64) -> bool {
+    tokio::time::timeout(ADOPTION_LIMIT, execution.adopted_above(epoch)).await.is_ok()
 }
 
 /// True when the terminal report is among `entries` and was accepted.
@@ -96,7 +106,12 @@ fn is_last(entries: &[Entry], accepted: i64) -> bool {
 
 /// How long to wait after `failures` failures in a row.
 fn pause(failures: u32) -> Duration {
-    FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(LONGEST_PAUSE)
+    backoff(FIRST_PAUSE, LONGEST_PAUSE, failures)
+}
+
+/// The pause after `failures` failures in a row: `first`, then twice as long each time, at most `longest`.
+pub(super) fn backoff(first: Duration, longest: Duration, failures: u32) -> Duration {
+    first.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(longest)
 }
 
 #[cfg(test)]

@@ -4,11 +4,13 @@
 //! - Memory does not grow with the output: the beginning goes to a file, what follows to a second file of fixed size that
 //!   is written round and round, and at the end its content is appended to the first.
 //! - Output never ends a run. What is beyond the limit, in the middle, is dropped and counted.
-//! - Offsets count everything that was written, kept or not.
+//! - Offsets count everything that was written, kept or not. What the file holds is written beside it when the stream is
+//!   over, so that they still hold for whoever reads it later.
 
 mod expectation;
 mod layout;
 mod reader;
+mod stored;
 mod writer;
 
 use std::io::{self, PipeReader};
@@ -21,6 +23,7 @@ use tokio::sync::{oneshot, watch};
 pub(crate) use expectation::Expectation;
 pub(crate) use layout::Layout;
 pub(crate) use reader::{Chunk, ReadError, Reader};
+pub(crate) use stored::reopen;
 
 /// How far a stream is. Published after the bytes are in their files; `reserved` before they are overwritten.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -85,3 +85,30 @@ async fn output_of_an_earlier_execution_is_never_written_over() {
     assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
     assert_eq!(std::fs::read(&file).expect("there"), b"earlier");
 }
+
+#[tokio::test]
+async fn a_stream_that_is_over_is_read_again_from_its_files() {
+    let everything: Vec<u8> = (0..10_000_u32).map(|number| b'a' + (number % 26) as u8).collect();
+    for (written, limit) in [(0, 4096), (100, 4096), (3_500, 4096), (4_096, 4096), (4_097, 4096), (10_000, 4096)] {
+        let (scratch, _, reader) = capture(&[&everything[..written]], limit).await;
+        let again = reopen(&scratch.path().join("stdout.txt")).expect("readable").expect("there");
+        assert_eq!(again.progress().total, written as u64);
+        assert!(again.progress().finished);
+        assert_eq!(read_all(&again), read_all(&reader), "{written}");
+        assert_eq!(again.read(3_090).ok(), reader.read(3_090).ok(), "{written}");
+    }
+}
+
+#[test]
+fn without_a_layout_that_fits_a_file_is_the_beginning_and_without_a_file_there_is_nothing() {
+    let scratch = tempfile::tempdir().expect("scratch");
+    let file = scratch.path().join("stdout.txt");
+    assert!(reopen(&file).expect("readable").is_none());
+    std::fs::write(&file, "12345").expect("written");
+    let huge = format!(r#"{{"head":5,"dropped":{},"tail":0}}"#, u64::MAX);
+    for layout in ["", "{}", r#"{"head":9,"dropped":1,"tail":0}"#, &huge] {
+        std::fs::write(scratch.path().join("stdout.layout.json"), layout).expect("written");
+        let reader = reopen(&file).expect("readable").expect("there");
+        assert_eq!(read_all(&reader), (b"12345".to_vec(), 0), "{layout}");
+    }
+}

@@ -8,6 +8,7 @@ use mosaic_ids::Digest;
 use sha2::{Digest as _, Sha256};
 
 use super::layout::Part;
+use super::stored::Kept;
 use super::{Captured, Expectation, Progress, Shared};
 
 /// Bytes that are read from a pipe at once: what the kernel holds in one.
@@ -108,6 +109,10 @@ impl Writer {
     fn finish(mut self) -> (Captured, File) {
         if let Err(error) = self.join() {
             self.note(error);
+        }
+        if let Err(error) = Kept::of(self.shared.layout, self.total).write(&self.shared.file) {
+            let file = self.shared.file.display();
+            tracing::warn!(file.path = %file, %error, "Could not write down what is kept of an output");
         }
         let progress = Progress { total: self.total, reserved: self.total, finished: true };
         self.shared.progress.send_replace(progress);

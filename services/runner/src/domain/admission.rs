@@ -69,6 +69,11 @@ mod tests {
             expect_exact: None,
             mock_response: None,
             backend,
+            workspace_mode: mosaic_record::WorkspaceMode::Sandbox,
+            containment: true,
+            mixed_wiring_allowed: false,
+            workspace_root: None,
+            warnings: vec![],
             limits: Limits::default(),
         }
     }

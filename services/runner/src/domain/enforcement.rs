@@ -36,15 +36,14 @@ pub(crate) fn enforcement(backend: Backend, groups: Groups) -> BTreeMap<String, 
     .into()
 }
 
-/// Keys of the limits that nothing enforces although the environment needs them enforced.
+/// Keys of the limits that nothing enforces although the environment needs them enforced: in production every one.
 ///
-/// Processor time is not among them: an agent that gets more of it slows others down and reaches nothing else.
+/// A resource limit enforces, also one that runs share. Processors have none: without a control group nothing holds them.
 pub(crate) fn missing(environment: Environment, limits: &BTreeMap<String, Enforcement>) -> Vec<&str> {
     if environment != Environment::Production {
         return Vec::new();
     }
-    let needed = limits.iter().filter(|(key, _)| key.as_str() != "cpus");
-    needed.filter(|(_, by)| **by == Enforcement::None).map(|(key, _)| key.as_str()).collect()
+    limits.iter().filter(|(_, by)| **by == Enforcement::None).map(|(key, _)| key.as_str()).collect()
 }
 
 #[cfg(test)]
@@ -73,10 +72,25 @@ mod tests {
 
     #[test]
     fn production_misses_what_nothing_enforces() {
-        let host = enforcement(Backend::Host, Groups::default());
-        assert_eq!(missing(Environment::Production, &host), ["temporaryBytes"]);
-        assert_eq!(missing(Environment::Development, &host), [""; 0]);
-        let contained = enforcement(Backend::Bubblewrap, Groups::default());
-        assert_eq!(missing(Environment::Production, &contained), [""; 0]);
+        let cgroup = Some(Enforcement::CgroupV2);
+        let all = Groups { memory: cgroup, processes: cgroup, cpus: cgroup };
+        let only_cpus = Groups { cpus: cgroup, ..Groups::default() };
+        let no_cpus = Groups { cpus: None, ..all };
+        let none = Groups::default();
+        let table: [(Backend, Groups, &[&str]); 7] = [
+            (Backend::Bubblewrap, all, &[]),
+            // Memory and processes fall back on resource limits.
+            (Backend::Bubblewrap, only_cpus, &[]),
+            (Backend::Bubblewrap, no_cpus, &["cpus"]),
+            (Backend::Bubblewrap, none, &["cpus"]),
+            (Backend::Host, all, &["temporaryBytes"]),
+            (Backend::Host, only_cpus, &["temporaryBytes"]),
+            (Backend::Host, none, &["cpus", "temporaryBytes"]),
+        ];
+        for (backend, groups, expected) in table {
+            let limits = enforcement(backend, groups);
+            assert_eq!(missing(Environment::Production, &limits), expected, "{backend} {groups:?}");
+            assert_eq!(missing(Environment::Development, &limits), [""; 0], "{backend} {groups:?}");
+        }
     }
 }

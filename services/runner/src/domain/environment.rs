@@ -105,6 +105,11 @@ mod tests {
             expect_exact: Some("secret answer".to_owned()),
             mock_response: None,
             backend: Backend::Bubblewrap,
+            workspace_mode: mosaic_record::WorkspaceMode::Sandbox,
+            containment: true,
+            mixed_wiring_allowed: false,
+            workspace_root: None,
+            warnings: vec![],
             limits: Limits::default(),
         }
     }

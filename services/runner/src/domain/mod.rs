@@ -3,6 +3,7 @@
 pub(crate) mod admission;
 pub(crate) mod enforcement;
 pub(crate) mod environment;
+pub(crate) mod message;
 pub(crate) mod outcome;
 pub(crate) mod response;
 pub(crate) mod turn;

@@ -9,6 +9,13 @@ use mosaic_rpc::RpcError;
 
 use crate::app::{AppError, Execution, State, Stream, WAIT_LIMIT};
 use crate::capture::{Chunk, ReadError};
+use crate::domain::message::bounded;
+
+/// Longest message that crosses to a caller, in bytes: it travels in a header, and is recorded.
+const MESSAGE_BYTES: usize = 1_999;
+
+/// Longest message of a fault.
+const FAULT_BYTES: usize = 1_000;
 
 pub(super) fn run_id(text: &str) -> Result<RunId, RpcError> {
     text.parse().map_err(|error: mosaic_ids::InvalidRunId| {
@@ -94,7 +101,7 @@ pub(super) fn read_error(error: &ReadError) -> RpcError {
 }
 
 pub(super) fn app_error(error: AppError) -> RpcError {
-    let message = error.to_string();
+    let message = bounded(error.to_string(), MESSAGE_BYTES);
     match error {
         AppError::Unknown { run } => RpcError::not_found(message).with("run_id", run),
         AppError::Stale { run, epoch } => {
@@ -103,7 +110,8 @@ pub(super) fn app_error(error: AppError) -> RpcError {
         AppError::Refused { refusal, .. } => RpcError::refused(refusal, message),
         AppError::Full { limit } => RpcError::unavailable(message).with("limit", limit),
         AppError::Closing => RpcError::unavailable(message),
-        AppError::Fault { .. } => RpcError::internal(&error),
+        // The caller records why a run was not started, and only the cause says that.
+        AppError::Fault { .. } => RpcError { message: bounded(message, FAULT_BYTES), ..RpcError::internal(&error) },
     }
 }
 
@@ -128,6 +136,16 @@ mod tests {
             assert_eq!(error.refusal(), Some(Refusal::InvalidRequest), "{name}");
             assert_eq!(error.metadata["field"], name);
         }
+    }
+
+    #[test]
+    fn messages_are_bounded_and_a_fault_carries_its_cause() {
+        let refused = app_error(AppError::refused(Refusal::SandboxUnavailable, "x".repeat(5_000)));
+        assert_eq!((refused.refusal(), refused.message.len()), (Some(Refusal::SandboxUnavailable), MESSAGE_BYTES));
+        let fault = |cause: String| app_error(AppError::fault("could not make it")(std::io::Error::other(cause)));
+        assert_eq!(fault("the cause".to_owned()).message, "could not make it: the cause");
+        let long = fault("x".repeat(5_000));
+        assert_eq!((long.reason, long.message.len()), (mosaic_rpc::Reason::Internal, FAULT_BYTES));
     }
 
     #[test]

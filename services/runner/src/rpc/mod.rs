@@ -11,7 +11,7 @@ use mosaic_proto::runner::v1::runner_service_server::{RunnerService, RunnerServi
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
-use crate::app::{App, AppError, tail};
+use crate::app::{App, AppError};
 
 /// Every service of the runner.
 pub(crate) fn routes(app: App) -> Routes {
@@ -64,8 +64,7 @@ impl RunnerService for Rpc {
         let run = convert::run_id(&request.run_id)?;
         let stream = convert::stream(request.stream)?;
         let offset = convert::offset(request.offset)?;
-        let execution = self.app.execution(&run, std::time::Duration::ZERO).await.map_err(refused)?;
-        let chunks = tail(&execution, stream, offset, request.follow).map_err(refused)?;
+        let chunks = self.app.tail(&run, stream, offset, request.follow).map_err(refused)?;
         let chunks = chunks.map(|chunk| match chunk {
             Ok(chunk) => Ok(convert::chunk(chunk)),
             Err(error) => Err(convert::read_error(&error).into()),

@@ -62,7 +62,11 @@ impl Control {
         match timeout(limit, answer).await {
             // A shim that is gone by now may have been killed by its adapter, which then has run.
             Ok(Some(Word::Started { .. } | Word::Starting)) => Ok(()),
-            Ok(Some(Word::Failed { stage, message })) => Err(StartError::Failed { stage, message }),
+            // At other stages the kernel says the same of things that are on no disk, such as watches.
+            Ok(Some(Word::Failed { stage: Stage::Directories, message, disk_full: true })) => {
+                Err(StartError::DiskFull { message })
+            }
+            Ok(Some(Word::Failed { stage, message, .. })) => Err(StartError::Failed { stage, message }),
             Ok(_) => Err(StartError::Gone),
             Err(_elapsed) => Err(StartError::Late { limit }),
         }
@@ -78,6 +82,12 @@ pub(crate) enum StartError {
         /// At which stage.
         stage: Stage,
         /// Why.
+        message: String,
+    },
+    /// There is no room for the run's private directories.
+    #[error("no room for the run's private directories: {message}")]
+    DiskFull {
+        /// Which, and what the system says.
         message: String,
     },
     /// The shim is gone.

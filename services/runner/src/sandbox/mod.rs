@@ -32,12 +32,12 @@ use pidfd::Pidfd;
 use process::{Inherited, Process};
 
 pub(crate) use bubblewrap::System;
-pub(crate) use control::Control;
+pub(crate) use control::{Control, StartError};
 pub(crate) use plan::{Places, Plan};
 pub(crate) use shim_copy::install as install_shim;
 
 /// How much of what bubblewrap says about its failure is told on, in bytes.
-const COMPLAINT_BYTES: u64 = 4096;
+const COMPLAINT_BYTES: u64 = 1024;
 
 /// How often killing is repeated while a sandbox is not gone.
 const KILL_INTERVAL: Duration = Duration::from_millis(100);
@@ -206,7 +206,7 @@ impl Sandbox {
         }
         match control.hear().await {
             Some(Word::Ready) => Ok(()),
-            Some(Word::Failed { stage, message }) => Err(io::Error::other(format!("at `{stage}`: {message}"))),
+            Some(Word::Failed { stage, message, .. }) => Err(io::Error::other(format!("at `{stage}`: {message}"))),
             _ => Err(io::Error::other("the shim ended before it was ready")),
         }
     }
@@ -294,8 +294,9 @@ async fn first_process(status: PipeReader, maker: i32) -> io::Result<Pidfd> {
 
 /// What a sandbox that failed has to say.
 fn complaint(stderr: PipeReader, error: &io::Error) -> String {
-    let mut said = String::new();
-    let _unreadable = stderr.take(COMPLAINT_BYTES).read_to_string(&mut said);
+    let mut said = Vec::new();
+    let _unreadable = stderr.take(COMPLAINT_BYTES).read_to_end(&mut said);
+    let said = String::from_utf8_lossy(&said);
     let said = said.trim();
     if said.is_empty() { error.to_string() } else { said.to_owned() }
 }

@@ -49,6 +49,18 @@ pub(crate) fn write(directory: &Path, record: &ExecutionRecord) -> io::Result<()
     fs::rename(&temporary, &path)
 }
 
+/// True when there is a record in `directory`, readable or not.
+///
+/// # Errors
+/// When that can't be told.
+pub(crate) fn exists(directory: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(directory.join(NAME)) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// The record in `directory`; `None` when there is none, as after a crash before it was written.
 ///
 /// # Errors
@@ -73,6 +85,7 @@ mod tests {
         let scratch = tempfile::tempdir().expect("scratch");
         let directory = scratch.path().join("r-1");
         assert_eq!(read(&directory).expect("readable"), None);
+        assert!(!exists(&directory).expect("known"));
         let record = ExecutionRecord {
             run_id: "r-1".parse().expect("run id"),
             epoch: 3,
@@ -85,5 +98,6 @@ mod tests {
         };
         write(&directory, &record).expect("written");
         assert_eq!(read(&directory).expect("readable"), Some(record));
+        assert!(exists(&directory).expect("known"));
     }
 }

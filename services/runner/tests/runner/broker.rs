@@ -1,6 +1,6 @@
 //! A broker that takes reports, and can be told not to.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -44,6 +44,8 @@ pub(crate) struct Taken {
 struct Inner {
     mood: Mood,
     runs: HashMap<String, Vec<Taken>>,
+    /// Runs whose reports came under an epoch that is over.
+    stale: HashSet<String>,
 }
 
 /// The broker.
@@ -73,11 +75,19 @@ impl FakeBroker {
         self.inner.lock().expect("not poisoned").runs.get(run).cloned().unwrap_or_default()
     }
 
+    /// True when a report on the run was refused for its epoch.
+    pub(crate) fn found_stale(&self, run: &str) -> bool {
+        self.inner.lock().expect("not poisoned").stale.contains(run)
+    }
+
     fn report(&self, request: ReportRunRequest) -> Result<ReportRunResponse, RpcError> {
         let mut inner = self.inner.lock().expect("not poisoned");
         match inner.mood {
             Mood::IsAway => return Err(RpcError::unavailable("away")),
-            Mood::Wants(epoch) if request.epoch < epoch => return Err(RpcError::refused(Refusal::StaleLease, "stale")),
+            Mood::Wants(epoch) if request.epoch < epoch => {
+                inner.stale.insert(request.run_id);
+                return Err(RpcError::refused(Refusal::StaleLease, "stale"));
+            }
             Mood::Takes | Mood::Wants(_) => {}
         }
         let taken = inner.runs.entry(request.run_id).or_default();

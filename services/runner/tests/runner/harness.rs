@@ -192,6 +192,11 @@ impl World {
             expect_exact: None,
             mock_response: None,
             backend,
+            workspace_mode: mosaic_record::WorkspaceMode::Sandbox,
+            containment: true,
+            mixed_wiring_allowed: false,
+            workspace_root: None,
+            warnings: vec![],
             limits: Limits { timeout_seconds: 50, stop_grace_seconds: 2, linger_seconds: 2, ..Limits::default() },
         };
         change(&mut launch);

@@ -159,6 +159,30 @@ async fn a_watcher_gets_bytes_as_they_are_written_and_the_end_with_the_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn output_is_there_for_a_runner_that_never_knew_the_run() {
+    let mut world = World::new().await;
+    let limit = 1 << 20;
+    let script = "head -c 3000000 /dev/zero | tr '\\0' x; echo end; echo why >&2";
+    let run = world.scripted(script, Backend::Host, |launch| launch.limits.output_bytes = limit);
+    let finished = world.run(&run).await;
+    let before = tail(&world, &run, Stream::Stdout, 0, true).await.expect("readable");
+    assert_eq!(before, (finished.stdout.clone(), 3_000_004 - 1_048_576));
+    world.runner.take().expect("a runner").drain(Duration::from_secs(5)).await;
+    world.runner = Some(mosaic_runner::start(world.options()).await.expect("started again"));
+    for follow in [true, false] {
+        assert_eq!(tail(&world, &run, Stream::Stdout, 0, follow).await.expect("readable"), before);
+        assert_eq!(tail(&world, &run, Stream::Stderr, 1, follow).await.expect("readable"), (b"hy\n".to_vec(), 0));
+    }
+    assert_eq!(tail(&world, &run, Stream::Stdout, 3_000_000, true).await.expect("there"), (b"end\n".to_vec(), 0));
+    let error = tail(&world, &run, Stream::Stdout, 3_000_005, true).await.expect_err("beyond");
+    assert_eq!(error.reason, Reason::OutOfRange);
+    std::fs::remove_file(world.root.run_stderr(&run.id)).expect("removed");
+    let error = tail(&world, &run, Stream::Stderr, 0, true).await.expect_err("no file");
+    assert_eq!(error.reason, Reason::NotFound);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_offset_beyond_the_output_is_out_of_range() {
     let world = World::new().await;
     let run = world.scripted("printf 12345", Backend::Host, |_| {});

@@ -1,7 +1,9 @@
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use mosaic_record::{Backend, EndReason, RunStatus};
+use mosaic_proto::runner::v1::execution::State;
+use mosaic_record::{Backend, EndReason, Refusal, RunStatus};
 
 use crate::harness::{PATIENCE, Run, World, backends, runner_executable, wait_for};
 
@@ -69,6 +71,93 @@ async fn a_killed_runner_leaves_nothing_running_and_the_next_one_reports_the_los
         assert_eq!(world.finished(&after).await.outcome.status, RunStatus::Succeeded);
         next.kill();
     }
+}
+
+/// What a runner leaves that is killed while a run goes on; its sandbox is held by what lies in `group`.
+fn left_behind(world: &World, run: &Run, group: &Path) {
+    let directory = world.root.execution(&run.id);
+    std::fs::create_dir_all(&directory).expect("made");
+    let record = serde_json::json!({
+        "runId": run.id, "epoch": 1, "sandbox": format!("{}-abc", run.id), "backend": "host",
+        "bundleDigest": run.digest, "shimDigest": run.digest, "groups": [group], "anchor": null,
+    });
+    std::fs::write(directory.join("execution.json"), record.to_string()).expect("written");
+    std::fs::write(world.root.run_stdout(&run.id), "up\n").expect("written");
+    std::fs::write(world.root.run_stderr(&run.id), "").expect("written");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_execution_whose_sandbox_is_not_proven_gone_is_ending_until_it_is() {
+    let mut world = World::without_runner().await;
+    let run = world.scripted("echo again", Backend::Host, |_| {});
+    // A directory that can't be removed stands for a control group that is not empty.
+    let group = world.scratch().join("group");
+    std::fs::create_dir_all(group.join("busy")).expect("made");
+    left_behind(&world, &run, &group);
+    for epoch in [1, 2] {
+        world.runner = Some(mosaic_runner::start(world.options()).await.expect("started"));
+        let execution = world.execution(&run, Duration::ZERO).await;
+        assert_eq!((execution.state(), execution.epoch), (State::Ending, epoch), "the adoption is remembered");
+        let adopted = world.start(&run, 2).await.expect("adopted, and not started again");
+        assert_eq!((adopted.state(), adopted.epoch, adopted.sandbox), (State::Ending, 2, format!("{}-abc", run.id)));
+        assert_eq!(world.start(&run, 1).await.expect_err("stale").refusal(), Some(Refusal::StaleLease));
+        if epoch == 1 {
+            assert!(
+                world.runner.take().expect("a runner").drain(PATIENCE).await,
+                "nothing ran, and nothing is waited for"
+            );
+        }
+    }
+    assert!(world.taken(&run).is_empty(), "nothing is said of a sandbox that may be there");
+    wait_for("the group's removal", || std::fs::remove_dir_all(&group).ok()).await;
+    let finished = world.finished(&run).await;
+    assert_eq!((finished.outcome.status, finished.stdout), (RunStatus::Lost, b"up\n".to_vec()));
+    assert!(world.taken(&run).iter().all(|taken| taken.epoch == 2));
+    let directory = world.root.execution(&run.id);
+    wait_for("the record's removal", || (!directory.exists()).then_some(())).await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_cannot_be_read_keeps_its_run_ending() {
+    let mut world = World::without_runner().await;
+    let run = world.scripted("echo again", Backend::Host, |_| {});
+    let group = world.scratch().join("group");
+    left_behind(&world, &run, &group);
+    let path = world.root.execution(&run.id).join("execution.json");
+    let record = std::fs::read(&path).expect("there");
+    std::fs::write(&path, "{").expect("written");
+    world.runner = Some(mosaic_runner::start(world.options()).await.expect("started"));
+    assert_eq!(world.start(&run, 1).await.expect("adopted").state(), State::Ending);
+    assert_eq!(std::fs::read(&path).expect("there"), b"{");
+    std::fs::write(&path, record).expect("written");
+    assert_eq!(world.finished(&run).await.outcome.status, RunStatus::Lost);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_writes_nothing_over_what_is_recorded_of_an_execution() {
+    let world = World::new().await;
+    let run = world.scripted("echo again", Backend::Host, |_| {});
+    left_behind(&world, &run, &world.scratch().join("group"));
+    for output in [world.root.run_stdout(&run.id), world.root.run_stderr(&run.id)] {
+        std::fs::remove_file(output).expect("removed");
+    }
+    let path = world.root.execution(&run.id).join("execution.json");
+    let record = std::fs::read(&path).expect("there");
+    std::fs::create_dir(world.root.run_state(&run.id)).expect("made");
+    let error = world.start(&run, 2).await.expect_err("refused");
+    assert_eq!(error.refusal(), Some(Refusal::StaleLease), "{error}");
+    assert_eq!(std::fs::read(&path).expect("there"), record);
+    assert!(world.root.run_state(&run.id).exists() && !world.root.run_stdout(&run.id).exists());
+
+    // Private state alone is not this start's either; what the start made itself goes.
+    std::fs::remove_dir_all(world.root.execution(&run.id)).expect("removed");
+    let error = world.start(&run, 2).await.expect_err("refused");
+    assert!(error.message.contains("private state"), "{error}");
+    assert!(world.root.run_state(&run.id).exists() && !world.root.execution(&run.id).exists());
+    assert!(!world.root.run_stdout(&run.id).exists());
+    world.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -96,6 +96,28 @@ async fn a_run_runs_once_even_for_a_runner_that_does_not_remember_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_and_a_fault_are_told_as_what_they_are() {
+    let world = World::new().await;
+    let run = world.scripted("echo hi", Backend::Host, |_| {});
+    let directory = world.root.execution(&run.id);
+    std::fs::create_dir_all(&directory).expect("made");
+    std::os::unix::fs::symlink("/dev/full", directory.join(".execution.json.tmp")).expect("linked");
+    let error = world.start(&run, 1).await.expect_err("refused");
+    assert_eq!(error.refusal(), Some(Refusal::DiskLow), "{error}");
+    assert!(error.message.contains("No space left"), "{error}");
+    world.assert_clean(&run);
+    assert!(!directory.exists() && !world.root.run_stdout(&run.id).exists());
+
+    std::fs::write(&directory, "in the way").expect("written");
+    let error = world.start(&run, 1).await.expect_err("refused");
+    assert_eq!(error.reason, Reason::Internal, "{error}");
+    assert!(error.message.contains("Not a directory"), "{error}");
+    std::fs::remove_file(&directory).expect("removed");
+    world.run(&run).await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_run_is_not_found() {
     let world = World::new().await;
     let request = mosaic_proto::runner::v1::StopRunRequest { run_id: "r-unknown".to_owned() };

@@ -85,6 +85,44 @@ async fn a_launcher_that_takes_over_has_the_run_go_on_under_its_epoch() {
     world.end().await;
 }
 
+/// Adopts a run once its reports were found stale, and checks that everything arrives under the new epoch, each once.
+async fn adopted_when_stale(world: &World, run: &Run) {
+    wait_for("a stale answer", || world.broker.found_stale(run.id.as_str()).then_some(())).await;
+    assert_eq!(world.start(run, 2).await.expect("adopted").epoch, 2);
+    std::fs::write(world.root.run_workspace(&run.id).join("go"), "").expect("written");
+    let finished = world.finished(run).await;
+    assert_eq!(finished.outcome.status, RunStatus::Succeeded, "{finished:?}");
+    assert_eq!(finished.outcome.response.as_deref(), Some("up\ndone"));
+    let taken = world.taken(run);
+    assert!(taken.iter().all(|taken| taken.epoch == 2), "{taken:?}");
+    let numbers: Vec<i64> = taken.iter().map(|taken| taken.number).collect();
+    assert_eq!(numbers, (1..=i64::try_from(taken.len()).expect("few")).collect::<Vec<_>>());
+    assert!(matches!(taken[0].event, RunEvent::Running { .. }), "{taken:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_found_stale_before_its_adoption_goes_on_and_delivers_everything() {
+    let world = World::new().await;
+    world.broker.be(Mood::Wants(2));
+    let run = world.scripted(WAITS, Backend::Host, |_| {});
+    world.start(&run, 1).await.expect("started");
+    adopted_when_stale(&world, &run).await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_run_that_is_found_stale_before_its_adoption_is_delivered() {
+    let world = World::new().await;
+    world.broker.be(Mood::IsAway);
+    let run = world.scripted("echo up; echo done", Backend::Host, |_| {});
+    world.start(&run, 1).await.expect("started");
+    let execution = world.execution(&run, PATIENCE).await;
+    assert_eq!((execution.state(), execution.reported), (State::Ended, false));
+    world.broker.be(Mood::Wants(2));
+    adopted_when_stale(&world, &run).await;
+    world.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn how_much_was_written_is_reported_less_and_less_often() {
     let world = World::new().await;
