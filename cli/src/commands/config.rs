@@ -2,8 +2,8 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use mosaic_config::{Config as Resolved, ConfigFile};
-use mosaic_record::{Backend, Environment};
+use mosaic_config::{Config as Resolved, ConfigFile, LimitsPatch};
+use mosaic_record::{Backend, Environment, Limits};
 
 use super::print_line;
 use crate::args::{Config, ConfigInit, ConfigShow};
@@ -44,7 +44,8 @@ fn init(arguments: ConfigInit, flag: Option<&Path>) -> Outcome {
         return Err(failure.hint("`--force` replaces it; `--config FILE` writes another one"));
     }
     let bubblewrap = mosaic_runner::probe::host().bubblewrap;
-    let file = sensible(&data_root, Backend::Bubblewrap)?;
+    let mut file = sensible(&data_root, Backend::Bubblewrap)?;
+    file.limits = limits_of_this_machine()?;
     Resolved::resolve(&path.display().to_string(), file.clone())
         .map_err(|error| Failure::rejected(error.to_string()))?;
     write(&path, &file)?;
@@ -56,6 +57,33 @@ fn init(arguments: ConfigInit, flag: Option<&Path>) -> Outcome {
         crate::say!("hint: `mosaic doctor` says more");
     }
     Ok(Exit::Done)
+}
+
+/// Limits for a machine that has less than the defaults take for granted; `None` for any other.
+fn limits_of_this_machine() -> Result<Option<LimitsPatch>, Failure> {
+    let defaults = Limits::default();
+    let mut smaller = serde_json::Map::new();
+    let cpus = std::thread::available_parallelism().map_or(defaults.cpus, |cpus| cpus.get() as u64);
+    if cpus < defaults.cpus {
+        smaller.insert("cpus".to_owned(), cpus.into());
+    }
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    // One run may have half of the machine's memory.
+    if let Some(half) = total_memory(&meminfo).map(|bytes| bytes / 2).filter(|half| *half < defaults.memory_bytes) {
+        smaller.insert("memoryBytes".to_owned(), half.into());
+    }
+    if smaller.is_empty() {
+        return Ok(None);
+    }
+    let patch = serde_json::from_value(smaller.into());
+    patch.map(Some).map_err(|error| Failure::usage(format!("this machine is too small: {error}")))
+}
+
+/// Bytes of memory that `/proc/meminfo` says the machine has.
+fn total_memory(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
 }
 
 /// Writes a configuration, whole or not at all.
@@ -106,4 +134,15 @@ fn check(settings: &Settings) -> Outcome {
     })?;
     print_line(&format!("{} is valid", settings.path.display()));
     Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_in_bytes() {
+        assert_eq!(total_memory("MemTotal:        1024 kB\nMemFree: 1 kB\n"), Some(1024 * 1024));
+        assert_eq!(total_memory(""), None);
+    }
 }

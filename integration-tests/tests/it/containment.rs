@@ -163,3 +163,41 @@ case $MOSAIC_REQUEST in *forget*) ;; *) echo done > "$MOSAIC_TURN_MARKER" ;; esa
     let record = mosaic.record(&mosaic.task("forget", tools), &["--adapter", "elsewhere"]);
     assert_eq!((&record["status"], &record["reason"]), (&json!("failed"), &json!("adapter-failed")), "{record}");
 }
+
+/// Runs `mosaic` as an ordinary user where no further user namespace can be made.
+fn without_user_namespaces(mosaic: &Installation, arguments: &[&str]) -> std::process::Output {
+    let script = "read _mapped; echo 0 > /proc/sys/user/max_user_namespaces; exec \"$@\"";
+    let inner = mosaic.command(arguments);
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--user", "--keep-caps", "sh", "-c", script, "sh"]).arg(inner.get_program()).args(inner.get_args());
+    command.env_clear().envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.current_dir(mosaic.path());
+    let (stdin, output) = (std::process::Stdio::piped(), std::process::Stdio::piped);
+    let mut child = command.stdin(stdin).stdout(output()).stderr(output()).spawn().expect("unshare starts");
+    let own_namespace = format!("/proc/{}/ns/user", child.id());
+    let ours = std::fs::read_link("/proc/self/ns/user").expect("a namespace");
+    mosaic_integration_tests::wait_for("the namespace", std::time::Duration::from_secs(10), || {
+        std::fs::read_link(&own_namespace).ok().filter(|namespace| *namespace != ours)
+    });
+    for map in ["uid_map", "gid_map"] {
+        std::fs::write(format!("/proc/{}/{map}", child.id()), "0 0 65536").expect("mapped");
+    }
+    std::io::Write::write_all(&mut child.stdin.take().expect("piped"), b"mapped\n").expect("told");
+    child.wait_with_output().expect("ends")
+}
+
+#[test]
+fn where_user_namespaces_are_off_the_run_is_refused_with_the_way_to_mend_it() {
+    if !is_root() {
+        return;
+    }
+    let mosaic = Installation::with(MOSAIC, User::Nobody, |_| {});
+    let run = without_user_namespaces(&mosaic, &["run", &mosaic.task("echo ran", |_| {})]);
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert_eq!((run.status.code(), run.stdout.as_slice()), (Some(5), &b""[..]), "{said}");
+    assert!(said.contains("sandbox-unavailable") && said.contains("sysctl user.max_user_namespaces"), "{said}");
+    let doctor = without_user_namespaces(&mosaic, &["doctor"]);
+    let said = String::from_utf8_lossy(&doctor.stdout);
+    assert_eq!(doctor.status.code(), Some(1), "{said}");
+    assert!(said.contains("/proc/sys/user/max_user_namespaces is 0") && said.contains("sysctl --system"), "{said}");
+}

@@ -67,7 +67,7 @@ impl App {
             match self.take_up(&execution).await {
                 Ok(()) => return tracing::info!(run.id = %execution.run, "Took up an execution after all"),
                 Err(error) => {
-                    tracing::warn!(run.id = %execution.run, failures, %error, "Can't take up an execution yet")
+                    tracing::warn!(run.id = %execution.run, failures, %error, "Can't take up an execution yet");
                 }
             }
             failures = failures.saturating_add(1);

@@ -100,3 +100,41 @@ pub(crate) enum StartError {
         limit: Duration,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn empty() -> Start {
+        Start {
+            argv: Vec::new(),
+            env: Default::default(),
+            cwd: String::new(),
+            identity: None,
+            directories: Vec::new(),
+            rlimits: Default::default(),
+            activity_dir: None,
+            turn_marker: None,
+            exposed: Vec::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn only_directories_without_room_are_a_full_disk() {
+        for (stage, disk_full, is_disk) in [
+            (Stage::Directories, true, true),
+            (Stage::Directories, false, false),
+            (Stage::Watch, true, false),
+            (Stage::Start, true, false),
+        ] {
+            let (ours, mut shim) = std::os::unix::net::UnixStream::pair().expect("pair");
+            let word = Word::Failed { stage, message: "x".to_owned(), disk_full };
+            shim.write_all(&line(&word)).expect("said");
+            let mut control = Control::new(ours).expect("control");
+            let error = control.start(empty(), Duration::from_secs(10)).await.expect_err("failed");
+            assert_eq!(matches!(error, StartError::DiskFull { .. }), is_disk, "{stage} {error}");
+        }
+    }
+}

@@ -42,7 +42,7 @@ async fn start_when_served(world: &World, run: &Run) {
     let deadline = Instant::now() + PATIENCE;
     while let Err(error) = world.start(run, 1).await {
         assert!(Instant::now() < deadline, "{error}");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
