@@ -149,3 +149,63 @@ fn a_retry_works_after_every_file_it_came_from_is_gone_and_says_what_is_differen
     assert_eq!(other["warnings"], json!(expected));
     mosaic.mosaic(&["retry", "r-unknown"]).expect(4);
 }
+
+#[test]
+fn a_step_that_fails_refuses_the_run_and_what_was_made_before_is_undone() {
+    let mosaic = installation();
+    mosaic.mosaic(&["list"]).expect(0);
+    std::fs::write(mosaic.data().join("sessions/chat"), "no directory").expect("written");
+    let task = mosaic.task("echo ran", |task| {
+        task["workspace"] = json!("fresh");
+        task["session"] = json!("chat");
+    });
+    let record = mosaic.mosaic(&["run", "--json", &task]).expect(5).json();
+    assert_eq!((&record["status"], &record["reason"]), (&json!("refused"), &json!("session-missing")));
+    assert_eq!((&record["step"], &record["response"]), (&json!("session"), &serde_json::Value::Null));
+    assert!(record["warnings"][0].as_str().expect("a message").contains("hint: chown"), "{record}");
+    assert!(!mosaic.data().join("workspaces/fresh").exists(), "undone");
+    let run = record["runId"].as_str().expect("an id");
+    let events = mosaic.mosaic(&["watch", "--json", run]).expect(0).json_lines();
+    let steps: Vec<(&str, &str)> = events
+        .iter()
+        .filter(|event| event["kind"] == "run.step")
+        .map(|event| {
+            (event["payload"]["step"].as_str().expect("a step"), event["payload"]["state"].as_str().expect("a state"))
+        })
+        .collect();
+    assert_eq!(steps, [("run-directory", "done"), ("workspace", "done"), ("workspace", "undone")]);
+    let later = mosaic.mosaic(&["watch", "--json", "--from", &events[2]["sequence"].to_string(), run]).expect(0);
+    assert_eq!(later.json_lines(), events[2..]);
+}
+
+#[test]
+fn a_stopped_run_is_recorded_as_cancelled_and_stopping_again_changes_nothing() {
+    let mosaic = installation();
+    let child = mosaic.start(&["run", "--json", &mosaic.task("echo begun; sleep 60", |_| {})]);
+    let run = mosaic_integration_tests::wait_for("the run", std::time::Duration::from_secs(20), || {
+        let runs = mosaic.mosaic(&["list", "--json", "--status", "running"]).json_lines();
+        Some(runs.first()?["runId"].as_str()?.to_owned())
+    });
+    mosaic.mosaic(&["stop", &run]).expect(0);
+    let output = child.wait_with_output().expect("ends");
+    assert_eq!(output.status.code(), Some(1));
+    let record: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a record");
+    assert_eq!((&record["status"], &record["reason"]), (&json!("cancelled"), &json!("cancelled")));
+    assert_eq!(record["response"], "begun");
+    mosaic.mosaic(&["stop", &run]).expect(0);
+    assert_eq!(mosaic.mosaic(&["show", "--json", &run]).json(), record);
+}
+
+#[test]
+fn a_first_ctrl_c_stops_the_run() {
+    let mosaic = installation();
+    let child = mosaic.start(&["run", "--json", &mosaic.task("sleep 60", |_| {})]);
+    mosaic_integration_tests::wait_for("the run", std::time::Duration::from_secs(20), || {
+        (!mosaic.mosaic(&["list", "--json", "--status", "running"]).stdout.is_empty()).then_some(())
+    });
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("interrupted");
+    let output = child.wait_with_output().expect("ends");
+    let record: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a record");
+    assert_eq!((output.status.code(), &record["status"]), (Some(1), &json!("cancelled")));
+}
