@@ -1,6 +1,7 @@
 //! How the command ends: its exit status, and what it says when something went wrong.
 
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use mosaic_record::{Refusal, RunStatus};
 use mosaic_rpc::{Reason, RpcError};
@@ -54,6 +55,24 @@ impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit.code())
     }
+}
+
+/// Set when something that was to be written to standard output was not.
+static NOT_WRITTEN: AtomicBool = AtomicBool::new(false);
+
+/// Takes note of a write to standard output. A reader that has gone away has seen enough; any other failure counts.
+pub(crate) fn written(result: std::io::Result<()>) {
+    if let Err(error) = result
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+        && !NOT_WRITTEN.swap(true, Ordering::Relaxed)
+    {
+        crate::say!("error: can't write to standard output: {error}");
+    }
+}
+
+/// The exit status, given that what was asked for may not have been written.
+pub(crate) fn after_writing(code: ExitCode) -> ExitCode {
+    if NOT_WRITTEN.load(Ordering::Relaxed) { Exit::Usage.into() } else { code }
 }
 
 /// Why the command could not do what it was asked for.

@@ -12,12 +12,13 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// Writes a line to standard output. A reader that has gone away has seen enough.
+/// Writes a line to standard output.
 macro_rules! tell {
     () => { crate::tell!("") };
     ($($text:tt)*) => {{
         use std::io::Write as _;
-        let _gone = writeln!(anstream::stdout().lock(), $($text)*);
+        let mut stdout = anstream::stdout().lock();
+        crate::exit::written(writeln!(stdout, $($text)*).and_then(|()| stdout.flush()));
     }};
 }
 pub(crate) use tell;
@@ -53,7 +54,7 @@ pub fn main() -> ExitCode {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     match runtime {
-        Ok(runtime) => runtime.block_on(commands::run(arguments)),
+        Ok(runtime) => exit::after_writing(runtime.block_on(commands::run(arguments))),
         Err(error) => exit::Failure::unreachable(format!("can't start: {error}")).report(),
     }
 }

@@ -6,6 +6,8 @@ use mosaic_config::Config;
 
 use crate::exit::Failure;
 
+/// Largest configuration that is read, in bytes.
+const CONFIG_BYTES: u64 = 1024 * 1024;
 /// Names a configuration file.
 const CONFIG_VARIABLE: &str = "MOSAIC_CONFIG";
 /// OTLP/gRPC endpoint; precedes the configuration's, an empty value switches the export off.
@@ -64,7 +66,7 @@ impl Settings {
     pub(crate) fn load(flag: Option<&Path>) -> Result<Self, Failure> {
         let (path, source) = locate(flag)?;
         let document = path.display().to_string();
-        let text = std::fs::read_to_string(&path).map_err(|error| {
+        let text = read_bounded(&path).map_err(|error| {
             let failure = Failure::rejected(format!("can't read the configuration `{document}`: {error}"));
             failure.hint("`mosaic config init` writes one")
         })?;
@@ -78,6 +80,16 @@ impl Settings {
         let endpoint = std::env::var(OTLP_VARIABLE).ok().or_else(|| self.config.otlp_endpoint.clone());
         endpoint.filter(|endpoint| !endpoint.is_empty())
     }
+}
+
+fn read_bounded(path: &Path) -> std::io::Result<String> {
+    use std::io::Read as _;
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(CONFIG_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > CONFIG_BYTES {
+        return Err(std::io::Error::other(format!("it has more than {CONFIG_BYTES} bytes")));
+    }
+    Ok(text)
 }
 
 /// Which log lines this process writes, when anybody wants some.
@@ -116,7 +128,9 @@ fn locate(flag: Option<&Path>) -> Result<(PathBuf, Source), Failure> {
 /// # Errors
 /// When the user has no home directory.
 pub(crate) fn init_target(flag: Option<&Path>) -> Result<PathBuf, Failure> {
-    let named = flag.map(Path::to_owned).or_else(|| std::env::var_os(CONFIG_VARIABLE).map(PathBuf::from));
+    let named = flag
+        .map(Path::to_owned)
+        .or_else(|| std::env::var_os(CONFIG_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from));
     let path = named.map_or_else(user_config, Ok)?;
     std::path::absolute(&path).map_err(|error| Failure::usage(format!("`{}`: {error}", path.display())))
 }

@@ -11,6 +11,8 @@ pub(crate) fn run(arguments: &Completions) -> Outcome {
         Shell::Powershell => clap_complete::Shell::PowerShell,
         Shell::Zsh => clap_complete::Shell::Zsh,
     };
-    clap_complete::generate(shell, &mut Arguments::command(), "mosaic", &mut std::io::stdout());
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "mosaic", &mut script);
+    crate::tell!("{}", String::from_utf8_lossy(&script).trim_end());
     Ok(Exit::Done)
 }

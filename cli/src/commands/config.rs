@@ -44,6 +44,7 @@ fn init(arguments: ConfigInit, flag: Option<&Path>) -> Outcome {
         return Err(failure.hint("`--force` replaces it; `--config FILE` writes another one"));
     }
     let bubblewrap = mosaic_runner::probe::host().bubblewrap;
+    mosaic_data_root::check_path(&data_root).map_err(|error| Failure::rejected(error.to_string()))?;
     let mut file = sensible(&data_root, Backend::Bubblewrap)?;
     file.limits = limits_of_this_machine()?;
     Resolved::resolve(&path.display().to_string(), file.clone())
@@ -121,9 +122,20 @@ fn show(arguments: &ConfigShow, settings: &Settings) -> Outcome {
 
 fn check(settings: &Settings) -> Outcome {
     let config = &settings.config;
-    if config.environment == Environment::Production && config.execution.backend == Backend::Host {
-        let problem = "the backend `host` contains nothing and is refused in production; write `bubblewrap`";
-        return Err(Failure::rejected(format!("{}: execution.backend: {problem}", settings.path.display())));
+    let wrong =
+        |key: &str, problem: &str| Err(Failure::rejected(format!("{}: {key}: {problem}", settings.path.display())));
+    if let Err(error) = mosaic_data_root::check_path(&config.data_root) {
+        return wrong("dataRoot", &error.to_string());
+    }
+    let production = config.environment == Environment::Production;
+    if production && config.execution.backend == Backend::Host {
+        return wrong("execution.backend", "`host` contains nothing and is refused in production; write `bubblewrap`");
+    }
+    if config.execution.backend == Backend::Docker {
+        return wrong("execution.backend", "this build makes no docker sandboxes; write `bubblewrap`");
+    }
+    if production && mosaic_adapters::is_synthetic(&config.execution.adapter) {
+        return wrong("execution.adapter", "it is for tests and demonstrations and is refused in production");
     }
     let mut directories = vec![config.data_root.join("adapters")];
     directories.extend(config.adapter_dirs.iter().cloned());

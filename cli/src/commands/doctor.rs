@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use mosaic_record::{Backend, Enforcement};
 use mosaic_runner::probe;
+use nix::unistd::AccessFlags;
 
 use super::print_line;
 use crate::args::Doctor;
@@ -208,15 +209,28 @@ fn disk(data_root: &Path) -> Check {
 }
 
 fn permissions(data_root: &Path) -> Check {
+    const NAME: &str = "permissions";
+    const HINT: &str = "name another `dataRoot`, or run this as its owner";
+    if let Err(error) = mosaic_data_root::check_path(data_root) {
+        return Check::new(NAME, State::Missing, error.to_string()).hint(HINT);
+    }
     let uid = nix::unistd::geteuid().as_raw();
-    match std::fs::metadata(data_root) {
-        Err(_missing) => Check::new("permissions", State::Ok, "the data root is made with the first run"),
-        Ok(metadata) if metadata.uid() == uid => {
-            Check::new("permissions", State::Ok, "the data root is this user's own")
-        }
-        Ok(metadata) => {
+    let existing = data_root.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    let is_there = existing == data_root;
+    if nix::unistd::access(existing, AccessFlags::W_OK | AccessFlags::X_OK).is_err() {
+        return Check::new(NAME, State::Missing, format!("uid {uid} may not write to `{}`", existing.display()))
+            .hint(HINT);
+    }
+    if !is_there {
+        return Check::new(NAME, State::Ok, "the data root is made with the first run");
+    }
+    let is_empty = std::fs::read_dir(data_root).is_ok_and(|mut entries| entries.next().is_none());
+    match (mosaic_data_root::DataRoot::open(data_root), std::fs::metadata(data_root)) {
+        (Err(error), _) if !is_empty => Check::new(NAME, State::Missing, error.to_string()).hint(HINT),
+        (_, Ok(metadata)) if metadata.uid() != uid => {
             let found = format!("`{}` belongs to uid {}, this is uid {uid}", data_root.display(), metadata.uid());
-            Check::new("permissions", State::Missing, found).hint("run this as the owner, or name another `dataRoot`")
+            Check::new(NAME, State::Missing, found).hint(HINT)
         }
+        _ => Check::new(NAME, State::Ok, "the data root is this user's own"),
     }
 }

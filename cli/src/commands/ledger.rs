@@ -4,7 +4,7 @@ use mosaic_proto::broker::v1 as broker;
 use super::print_line;
 use crate::args::{Ledger, LedgerVerify};
 use crate::exit::{Exit, Outcome};
-use crate::host::attach::attach;
+use crate::host::attach::attach_any;
 use crate::settings::Settings;
 use crate::view::text::harmless;
 
@@ -15,7 +15,7 @@ pub(crate) async fn run(command: &Ledger, settings: &Settings) -> Outcome {
 }
 
 async fn verify(arguments: &LedgerVerify, settings: &Settings) -> Outcome {
-    let mut client = attach(settings).await?;
+    let mut client = attach_any(settings).await?;
     let result = client.ledger.verify_ledger(broker::VerifyLedgerRequest {}).await?.into_inner();
     let head = Digest::from_hash(&result.head_hash);
     if arguments.json {

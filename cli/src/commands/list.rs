@@ -5,14 +5,14 @@ use mosaic_record::RunStatus;
 use super::print_line;
 use crate::args::List;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::host::attach::attach;
+use crate::host::attach::attach_any;
 use crate::settings::Settings;
 
 /// Most runs that one call returns.
 const PAGE: usize = 200;
 
 pub(crate) async fn run(arguments: List, settings: &Settings) -> Outcome {
-    let mut client = attach(settings).await?;
+    let mut client = attach_any(settings).await?;
     let states: Vec<i32> = arguments.status.iter().map(|status| state(*status).into()).collect();
     let (mut left, mut page_token, mut first) = (arguments.limit, String::new(), true);
     while left > 0 {

@@ -12,7 +12,7 @@ use super::print_line;
 use crate::args::{Overrides, Retry, Run};
 use crate::client::Client;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::host::attach::attach;
+use crate::host::attach::{attach, attach_any};
 use crate::settings::Settings;
 use crate::task_file::Documents;
 use crate::view::follow::{Item, Stream, follow};
@@ -164,7 +164,7 @@ pub(crate) async fn see_through(
     };
     progress.finish();
     if let Ok(None) = ended {
-        crate::say!("left {run}; see `mosaic watch {run}`");
+        crate::say!("left {run}, which ends; see `mosaic watch {run}`");
     }
     ended
 }
@@ -198,7 +198,7 @@ async fn to_the_end(
 /// # Errors
 /// When its host is lost for good.
 pub(crate) async fn final_record(settings: &Settings, run: &RunId) -> Result<RunRecord, Failure> {
-    let mut client = attach(settings).await?;
+    let mut client = attach_any(settings).await?;
     let request = launcher::AwaitRunRequest { run_id: run.to_string(), timeout: None };
     while !client.launches.await_run(request.clone()).await?.into_inner().finished {}
     record(&mut client, run).await

@@ -4,11 +4,11 @@ use super::print_line;
 use super::run::final_record;
 use crate::args::Stop;
 use crate::exit::{Exit, Outcome};
-use crate::host::attach::attach;
+use crate::host::attach::attach_any;
 use crate::settings::Settings;
 
 pub(crate) async fn run(arguments: &Stop, settings: &Settings) -> Outcome {
-    let mut client = attach(settings).await?;
+    let mut client = attach_any(settings).await?;
     let request = launcher::StopRequest { run_id: arguments.run.to_string() };
     let response = client.launches.stop(request).await?.into_inner();
     if response.already_terminal {

@@ -3,14 +3,14 @@ use jiff::Timestamp;
 use super::print_line;
 use crate::args::Watch;
 use crate::exit::{Exit, Outcome};
-use crate::host::attach::attach;
+use crate::host::attach::attach_any;
 use crate::settings::Settings;
 use crate::view::describe::describe;
 use crate::view::follow::{Event, Item, Stream, follow};
 use crate::view::text::{Decoder, harmless};
 
 pub(crate) async fn run(arguments: Watch, settings: &Settings) -> Outcome {
-    let client = attach(settings).await?;
+    let client = attach_any(settings).await?;
     let mut items = follow(settings, client, &arguments.run, arguments.from);
     let mut shown = Shown { json: arguments.json, ..Shown::default() };
     loop {

@@ -20,36 +20,59 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(60);
 /// How often it is looked at meanwhile.
 const POLL: Duration = Duration::from_millis(20);
 
+/// Which hosts a command can use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Match {
+    /// One of the same build with the same configuration: it decides what runs, and how.
+    Same,
+    /// Any: what is recorded, and what runs, is the same whoever hosts it.
+    Any,
+}
+
 /// Attaches to the live host of the configured data root; starts one in the background where none lives.
 ///
 /// # Errors
 /// When the host is another build or has another configuration and is not to be replaced, or does not start.
 pub(crate) async fn attach(settings: &Settings) -> Result<Client, Failure> {
+    attach_to(settings, Match::Same).await
+}
+
+/// Attaches to whatever host lives, to look at what it has or to stop it; starts one where none lives.
+///
+/// # Errors
+/// When it does not answer, or does not start.
+pub(crate) async fn attach_any(settings: &Settings) -> Result<Client, Failure> {
+    attach_to(settings, Match::Any).await
+}
+
+async fn attach_to(settings: &Settings, which: Match) -> Result<Client, Failure> {
     let root = prepare_root(settings)?;
     let ours = Identity::of_this_process(&settings.config);
     let deadline = Instant::now() + START_LIMIT;
     let mut child: Option<Child> = None;
     loop {
         if let Some(host) = live_host(&root) {
-            match ours.difference(&host.identity) {
+            match ours.difference(&host.identity).filter(|_| which == Match::Same) {
                 None => {
                     if let Some(client) = Client::connect(&root).await? {
                         return Ok(client);
                     }
                 }
-                Some(difference) => replace(&root, &host, difference).await?,
+                Some(difference) => replace(&root, &host, &difference).await?,
             }
         } else if child.is_none() && is_free(&root) {
             let spawned = background::spawn(&root, &settings.path);
-            child = Some(spawned.map_err(|error| Failure::unreachable(format!("can't start a host: {error}")))?);
+            child = Some(spawned.map_err(|error| {
+                let log = root.host_log().display().to_string();
+                Failure::unreachable(format!("can't start a host with the log `{log}`: {error}"))
+            })?);
         }
         // A second command may have started one at the same time: then ours ends at once, and that one is attached to.
         if let Some(process) = &mut child
             && let Ok(Some(status)) = process.try_wait()
         {
             if !status.success() {
-                let log = background::log_tail(&root.host_log());
-                return Err(Failure::unreachable(format!("the host did not start:\n{log}")));
+                return Err(Failure::unreachable(background::last_words(&root.host_log())));
             }
             child = None;
         }

@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use mosaic_data_root::DataRoot;
@@ -51,16 +51,18 @@ pub(crate) fn spawn(root: &DataRoot, config: &Path) -> std::io::Result<Child> {
     command.spawn()
 }
 
-/// The end of a host's log.
+/// What a host that did not start said last: its error, as it would have said it at a terminal.
 #[must_use]
-pub(crate) fn log_tail(path: &PathBuf) -> String {
+pub(crate) fn last_words(log: &Path) -> String {
     let read = || -> std::io::Result<String> {
-        let mut file = std::fs::File::open(path)?;
+        let mut file = std::fs::File::open(log)?;
         let length = file.metadata()?.len();
         file.seek(SeekFrom::Start(length.saturating_sub(LOG_SHOWN)))?;
         let mut tail = Vec::new();
         file.take(LOG_SHOWN).read_to_end(&mut tail)?;
         Ok(String::from_utf8_lossy(&tail).trim_end().to_owned())
     };
-    read().unwrap_or_default()
+    let tail = read().unwrap_or_default();
+    let error = tail.rfind("error: ").map(|at| &tail[at + "error: ".len()..]);
+    error.map_or_else(|| format!("the host did not start; its log is `{}`", log.display()), str::to_owned)
 }

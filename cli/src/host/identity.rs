@@ -14,6 +14,8 @@ pub(crate) struct Identity {
     pub build: String,
     /// Digest of the configuration.
     pub config_digest: Digest,
+    /// The configuration, to say what differs.
+    pub config: serde_json::Value,
 }
 
 /// Whose host it is.
@@ -43,18 +45,39 @@ impl Identity {
     /// What this process is, with `config`.
     #[must_use]
     pub(crate) fn of_this_process(config: &Config) -> Self {
-        Self { build: build(), config_digest: config.digest() }
+        let file = serde_json::to_value(config.file()).expect("a configuration serializes");
+        Self { build: build(), config_digest: config.digest(), config: file }
     }
 
     /// What sets `other` apart, in words; `None` when nothing does.
     #[must_use]
-    pub(crate) fn difference(&self, other: &Self) -> Option<&'static str> {
-        match (self.build == other.build, self.config_digest == other.config_digest) {
-            (true, true) => None,
-            (false, true) => Some("another build"),
-            (true, false) => Some("another configuration"),
-            (false, false) => Some("another build and another configuration"),
+    pub(crate) fn difference(&self, other: &Self) -> Option<String> {
+        let build = (self.build != other.build).then(|| "another build".to_owned());
+        let config = (self.config_digest != other.config_digest).then(|| {
+            let mut keys = Vec::new();
+            differing_keys(&self.config, &other.config, "", &mut keys);
+            format!("another configuration ({})", keys.join(", "))
+        });
+        match (build, config) {
+            (Some(build), Some(config)) => Some(format!("{build} and {config}")),
+            (build, config) => build.or(config),
         }
+    }
+}
+
+/// Keys whose values differ, for example `execution.model`.
+fn differing_keys(ours: &serde_json::Value, theirs: &serde_json::Value, path: &str, keys: &mut Vec<String>) {
+    match (ours.as_object(), theirs.as_object()) {
+        (Some(ours), Some(theirs)) => {
+            let all: std::collections::BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+            for key in all {
+                let below = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                let value = |map: &serde_json::Map<_, _>| map.get(key).cloned().unwrap_or_default();
+                differing_keys(&value(ours), &value(theirs), &below, keys);
+            }
+        }
+        _ if ours != theirs => keys.push(path.to_owned()),
+        _ => {}
     }
 }
 
@@ -102,9 +125,13 @@ mod tests {
 
     #[test]
     fn a_difference_is_named() {
-        let one = Identity { build: "1".into(), config_digest: Digest::of(b"1") };
-        let other = Identity { config_digest: Digest::of(b"2"), ..one.clone() };
-        assert_eq!(one.difference(&one), None);
-        assert_eq!(one.difference(&other), Some("another configuration"));
+        let identity = |model: &str| Identity {
+            build: "1".into(),
+            config_digest: Digest::of(model.as_bytes()),
+            config: serde_json::json!({ "execution": { "model": model } }),
+        };
+        assert_eq!(identity("a").difference(&identity("a")), None);
+        let difference = identity("a").difference(&identity("b"));
+        assert_eq!(difference.as_deref(), Some("another configuration (execution.model)"));
     }
 }

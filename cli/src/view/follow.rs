@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 use crate::client::Client;
 use crate::exit::Failure;
-use crate::host::attach::attach;
+use crate::host::attach::attach_any;
 use crate::settings::Settings;
 
 /// Items that may wait for whoever shows them.
@@ -128,7 +128,7 @@ impl Follower {
                     failures = if next > before { 0 } else { failures + 1 };
                     tails.shutdown().await;
                     tokio::time::sleep(REATTACH_WAIT).await;
-                    match attach(&self.settings).await {
+                    match attach_any(&self.settings).await {
                         Ok(client) => self.client = client,
                         Err(failure) => return self.fail(failure).await,
                     }

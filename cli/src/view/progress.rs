@@ -74,8 +74,7 @@ impl Progress {
             let mut stdout = std::io::stdout().lock();
             let written =
                 if at_terminal { stdout.write_all(harmless(&text).as_bytes()) } else { stdout.write_all(data) };
-            // A reader that has gone away has seen enough.
-            let _gone = written.and_then(|()| stdout.flush());
+            crate::exit::written(written.and_then(|()| stdout.flush()));
         };
         match &self.bar {
             // Drawn over a line that is not finished, the living line would eat it.

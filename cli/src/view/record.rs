@@ -31,6 +31,13 @@ pub(crate) fn summary(record: &RunRecord) -> String {
     if let Some(activity) = &record.activity {
         line(&mut text, "activity", format_args!("after {} ms, seen by {}", activity.latency_ms, activity.source));
     }
+    if record.status != RunStatus::Succeeded && record.output.as_ref().is_some_and(|output| output.stderr_bytes > 0) {
+        line(
+            &mut text,
+            "see",
+            format_args!("mosaic watch {}, for what the adapter wrote to standard error", record.run_id),
+        );
+    }
     if record.reason.as_deref() == Some("expect-mismatch") {
         line(&mut text, "expected", quoted(record.expected_exact.as_deref().unwrap_or_default()));
         line(&mut text, "response", quoted(record.response.as_deref().unwrap_or_default()));

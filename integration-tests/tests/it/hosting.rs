@@ -86,23 +86,25 @@ fn a_foreground_host_takes_the_place_of_a_background_host_and_what_is_queued() {
 #[test]
 fn another_configuration_replaces_an_idle_background_host_and_leaves_a_busy_one_alone() {
     let mosaic = installation();
-    mosaic.mosaic(&["list"]).expect(0);
+    let task = mosaic.task("sleep 30", |_| {});
+    mosaic.mosaic(&["validate", &task]).expect(0);
     let first = mosaic.host_pid().expect("a host");
     let mut other: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(mosaic.path().join("config.json")).expect("there"))
             .expect("JSON");
     other["execution"]["model"] = json!("another-model");
     mosaic.write("other.json", other.to_string());
-    mosaic.mosaic(&["--config", "other.json", "list"]).expect(0);
-    let second = mosaic.host_pid().expect("a host");
-    assert_ne!(first, second);
+    mosaic.mosaic(&["--config", "other.json", "validate", &task]).expect(0);
+    assert_ne!(mosaic.host_pid().expect("a host"), first);
 
-    let task = mosaic.task("sleep 30", |_| {});
     let run = mosaic.mosaic(&["--config", "other.json", "run", "--detach", &task]).expect(0).stdout.trim().to_owned();
-    let refused = mosaic.mosaic(&["list"]).expect(3);
-    assert!(refused.stderr.contains("another configuration") && refused.stderr.contains("unfinished"), "{refused:?}");
-    mosaic.mosaic(&["--config", "other.json", "stop", "--wait", &run]).expect(0);
-    mosaic.mosaic(&["list"]).expect(0);
+    let refused = mosaic.mosaic(&["run", &task]).expect(3);
+    for part in ["another configuration (execution.model)", "unfinished"] {
+        assert!(refused.stderr.contains(part), "{refused:?}");
+    }
+    assert!(mosaic.mosaic(&["list"]).expect(0).stdout.contains(&run), "what is recorded is seen by everybody");
+    mosaic.mosaic(&["stop", "--wait", &run]).expect(0);
+    mosaic.mosaic(&["validate", &task]).expect(0);
 }
 
 #[test]
@@ -228,4 +230,19 @@ fn the_demo_shows_a_change_and_leaves_the_directories_of_others_alone() {
     let pid = nix::unistd::Pid::from_raw(i32::try_from(host["pid"].as_i64().expect("a pid")).expect("a pid"));
     kill(pid, Signal::SIGTERM).expect("asked to end");
     wait_for("its end", SOON, || kill(pid, None).is_err().then_some(()));
+}
+
+#[test]
+fn what_can_not_be_written_is_no_success_and_a_reader_that_left_is() {
+    let mosaic = installation();
+    mosaic.mosaic(&["list"]).expect(0);
+    for arguments in [&["config", "show"][..], &["completions", "bash"], &["doctor"], &["ledger", "verify"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("a full device");
+        let output = mosaic.command(arguments).stdout(full).output().expect("ends");
+        assert_eq!(output.status.code(), Some(4), "{arguments:?}");
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = mosaic.command(arguments).stdout(writer).output().expect("ends");
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
 }

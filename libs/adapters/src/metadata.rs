@@ -10,7 +10,7 @@ const VERSION: u32 = 1;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ActivityDeclared {
-    /// By the activity file if it writes one, else by its first byte on standard output.
+    /// By the activity file or its first byte on standard output, whichever is seen first.
     #[default]
     Stdout,
     /// By the activity file alone: it is written from the model's own events.

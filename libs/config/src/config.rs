@@ -150,6 +150,12 @@ impl Config {
         if file.sandbox_uid == Some(0) {
             return Err(wrong("sandboxUid", "0 is root; name the uid of an unprivileged user".to_owned()).into());
         }
+        if let Some(telemetry) = &file.telemetry
+            && !["http://", "https://"].iter().any(|scheme| telemetry.otlp_endpoint.as_str().starts_with(scheme))
+        {
+            let problem = "is not a URL; write for example http://127.0.0.1:4317".to_owned();
+            return Err(wrong("telemetry.otlpEndpoint", problem).into());
+        }
         let mut limits = Limits::default();
         if let Some(patch) = &file.limits {
             patch.apply(&mut limits).map_err(|source| ConfigError::Limit { document: document.to_owned(), source })?;

@@ -1,4 +1,6 @@
+use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// What is wrong with a document, where, and what would be right.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -32,11 +34,11 @@ impl IntakeError {
 ///
 /// # Errors
 /// When the text is not JSON, has something after its value, or is not what `T` takes.
-pub fn parse<T: DeserializeOwned>(document: &str, text: &str) -> Result<T, IntakeError> {
+pub fn parse<T: DeserializeOwned + Serialize>(document: &str, text: &str) -> Result<T, IntakeError> {
     let mut json = serde_json::Deserializer::from_str(text);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();
-        let key = if path == "." { String::new() } else { readable(&path) };
+        let key = if path == "." || path == "?" { String::new() } else { readable(&path) };
         let error = error.into_inner();
         let mut problem = readable(&error.to_string());
         // The key says where a wrong value stands; only a text that is not JSON needs line and column.
@@ -46,7 +48,30 @@ pub fn parse<T: DeserializeOwned>(document: &str, text: &str) -> Result<T, Intak
         IntakeError::new(document, key, problem)
     })?;
     json.end().map_err(|error| IntakeError::new(document, "", readable(&error.to_string())))?;
+    no_list_for_an_object(document, text, &value)?;
     Ok(value)
+}
+
+/// Refuses lists where `T` has objects: serde takes a list of values in the order of the fields for one.
+fn no_list_for_an_object<T: Serialize>(document: &str, text: &str, value: &T) -> Result<(), IntakeError> {
+    let malformed = |error: serde_json::Error| IntakeError::new(document, "", readable(&error.to_string()));
+    let written: Value = serde_json::from_str(text).map_err(malformed)?;
+    let meant = serde_json::to_value(value).map_err(malformed)?;
+    match first_list_for_an_object(&written, &meant, String::new()) {
+        Some(key) => Err(IntakeError::new(document, key, "invalid type: a list, expected an object with named keys")),
+        None => Ok(()),
+    }
+}
+
+fn first_list_for_an_object(written: &Value, meant: &Value, key: String) -> Option<String> {
+    match (written, meant) {
+        (Value::Array(_), Value::Object(_)) => Some(key),
+        (Value::Object(written), Value::Object(meant)) => written.iter().find_map(|(name, value)| {
+            let below = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
+            first_list_for_an_object(value, meant.get(name)?, below)
+        }),
+        _ => None,
+    }
 }
 
 /// Control characters of a hostile document must not reach a terminal.
@@ -62,18 +87,16 @@ mod tests {
     use super::*;
     use crate::{LimitsPatch, Text, Tools};
 
-    #[derive(Debug, serde::Deserialize)]
+    #[derive(Debug, serde::Serialize, serde::Deserialize)]
     #[serde(rename_all = "camelCase", deny_unknown_fields)]
-    #[expect(dead_code, reason = "only its refusals matter")]
     struct Sample {
         title: Text,
         capabilities: Capabilities,
         limits: Option<LimitsPatch>,
     }
 
-    #[derive(Debug, serde::Deserialize)]
+    #[derive(Debug, serde::Serialize, serde::Deserialize)]
     #[serde(deny_unknown_fields)]
-    #[expect(dead_code, reason = "only its refusals matter")]
     struct Capabilities {
         tools: Tools,
     }
@@ -99,6 +122,10 @@ mod tests {
         assert!(refused(r#"{"title": "a", "title": "b"}"#).contains("duplicate field `title`"));
         assert!(refused(&format!("{} x", with_tools("[]"))).contains("trailing characters"));
         assert!(refused("").starts_with("task.json: EOF"));
+        let listed = r#"["t", {"tools": []}, null]"#;
+        assert_eq!(refused(listed), "task.json: invalid type: a list, expected an object with named keys");
+        let listed = r#"{"title": "t", "capabilities": [["read"]]}"#;
+        assert!(refused(listed).starts_with("task.json: capabilities: invalid type: a list"));
         let limits = r#"{"title": "t", "capabilities": {"tools": []}, "limits": {"memory": 1}}"#;
         assert!(refused(limits).starts_with("task.json: limits.memory: unknown limit \"memory\"; known: "));
     }

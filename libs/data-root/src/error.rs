@@ -45,6 +45,12 @@ pub enum DataRootError {
         /// The effective uid.
         uid: u32,
     },
+    /// Others may write to it.
+    #[error("others may write to `{}`; take that from them with `chmod go-w`", path.display())]
+    Exposed {
+        /// The path.
+        path: PathBuf,
+    },
     /// A directory that must be private is not.
     #[error("`{}` must be a real directory of mode 0700, owned by uid {uid}", path.display())]
     NotPrivate {

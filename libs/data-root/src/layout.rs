@@ -29,7 +29,11 @@ impl DataRoot {
         check_path(path)?;
         private_parent(path)?;
         let uid = nix::unistd::geteuid().as_raw();
-        let owner = fs::metadata(path).map_err(DataRootError::io("read", path))?.uid();
+        let metadata = fs::metadata(path).map_err(DataRootError::io("read", path))?;
+        if metadata.permissions().mode() & 0o022 != 0 {
+            return Err(DataRootError::Exposed { path: path.into() });
+        }
+        let owner = metadata.uid();
         if owner != uid {
             return Err(DataRootError::NotOwner { path: path.into(), owner, uid });
         }
@@ -234,7 +238,11 @@ impl DataRoot {
     }
 }
 
-fn check_path(path: &Path) -> Result<(), DataRootError> {
+/// Checks a path before anything is made there.
+///
+/// # Errors
+/// When it is relative, or too long for sockets below it.
+pub fn check_path(path: &Path) -> Result<(), DataRootError> {
     if !path.is_absolute() {
         return Err(DataRootError::NotAbsolute { path: path.into() });
     }

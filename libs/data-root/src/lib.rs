@@ -14,6 +14,6 @@ mod service;
 
 pub use credentials::{Credentials, Token, TokenHashes};
 pub use error::DataRootError;
-pub use layout::DataRoot;
+pub use layout::{DataRoot, check_path};
 pub use lock::{Holder, LockHeld, ProcessLock};
 pub use service::Service;
