@@ -11,6 +11,8 @@ use super::{HostFile, Identity, Kind};
 
 /// How often a background host looks whether anybody needs it.
 const IDLE_POLL: Duration = Duration::from_millis(500);
+/// How often a host that ends looks whether runs are live.
+const SETTLE_POLL: Duration = Duration::from_millis(20);
 /// How long ended runs may take to be recorded.
 const RECORDS_END: Duration = Duration::from_secs(60);
 /// How long the broker may take to finish what it has accepted.
@@ -121,14 +123,23 @@ async fn idle(services: &Services, limit: Option<Duration>) {
     }
 }
 
-/// Ends the services. Live runs end by themselves within `drain`, or are ended by the runner; the launcher sees their records
-/// through meanwhile, and the broker takes them to the end.
+/// Ends the services. Live runs end by themselves within `drain`, or are ended: at its end, or when somebody asks a second
+/// time. The launcher sees their records through meanwhile, and the broker takes them to the end.
 async fn end(services: Services, drain: Duration, shutdown: &Lifecycle) {
     let Services { broker, runner, launcher } = services;
-    let finished = async { tokio::join!(launcher.drain(drain + RECORDS_END), runner.drain(drain)) };
-    tokio::select! {
-        _ = finished => {}
-        () = shutdown.hard().cancelled() => tracing::warn!("Asked twice to end: live runs are cut short"),
-    }
+    let runs = async {
+        let settled = async {
+            while runner.live() > 0 {
+                tokio::time::sleep(SETTLE_POLL).await;
+            }
+        };
+        tokio::select! {
+            () = settled => {}
+            () = tokio::time::sleep(drain) => tracing::warn!("The drain is over: live runs are ended"),
+            () = shutdown.hard().cancelled() => tracing::warn!("Asked twice to end: live runs are ended"),
+        }
+        runner.drain(Duration::ZERO).await
+    };
+    tokio::join!(launcher.drain(drain + RECORDS_END), runs);
     broker.drain(BROKER_ENDS).await;
 }

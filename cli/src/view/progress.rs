@@ -20,8 +20,12 @@ pub(crate) struct Progress {
     response: bool,
     stdout_is_terminal: bool,
     decoder: Decoder,
-    last_byte: Option<u8>,
+    /// What a terminal has not been shown yet: a line whose end has not come. The living line would be drawn over it.
+    unfinished: String,
 }
+
+/// Longest line that waits for its end, in bytes.
+const LINE_BYTES: usize = 8 * 1024;
 
 impl Progress {
     /// For people: progress and response.
@@ -35,15 +39,21 @@ impl Progress {
             response: true,
             stdout_is_terminal,
             decoder: Decoder::default(),
-            last_byte: None,
+            unfinished: String::new(),
         }
     }
 
     /// For programs: nothing but what they asked for.
     #[must_use]
     pub(crate) fn silent() -> Self {
-        let decoder = Decoder::default();
-        Self { bar: None, lines: false, response: false, stdout_is_terminal: false, decoder, last_byte: None }
+        Self {
+            bar: None,
+            lines: false,
+            response: false,
+            stdout_is_terminal: false,
+            decoder: Decoder::default(),
+            unfinished: String::new(),
+        }
     }
 
     /// An event.
@@ -65,23 +75,24 @@ impl Progress {
         if !self.response || (data.is_empty() && dropped == 0) {
             return;
         }
-        let at_terminal = self.stdout_is_terminal;
-        let text = if at_terminal { self.decoder.decode(data) } else { String::new() };
-        let print = || {
-            if dropped > 0 {
-                crate::say!("[{dropped} bytes were dropped here]");
-            }
-            let mut stdout = std::io::stdout().lock();
-            let written =
-                if at_terminal { stdout.write_all(harmless(&text).as_bytes()) } else { stdout.write_all(data) };
-            crate::exit::written(written.and_then(|()| stdout.flush()));
-        };
-        match &self.bar {
-            // Drawn over a line that is not finished, the living line would eat it.
-            Some(bar) if at_terminal => bar.suspend(print),
-            _ => print(),
+        if dropped > 0 {
+            crate::say!("[{dropped} bytes were dropped here]");
         }
-        self.last_byte = data.last().copied().or(self.last_byte);
+        if !self.stdout_is_terminal {
+            return write(data);
+        }
+        self.unfinished += &self.decoder.decode(data);
+        let complete = match self.unfinished.rfind('\n') {
+            Some(end) => end + 1,
+            None if self.unfinished.len() > LINE_BYTES => self.unfinished.len(),
+            None => return,
+        };
+        let text: String = self.unfinished.drain(..complete).collect();
+        let print = || write(harmless(&text).as_bytes());
+        match &self.bar {
+            Some(bar) => bar.suspend(print),
+            None => print(),
+        }
     }
 
     /// Ends the living line, and the response's last one.
@@ -89,10 +100,16 @@ impl Progress {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
-        if self.stdout_is_terminal && self.last_byte.is_some_and(|byte| byte != b'\n') {
-            crate::tell!();
+        self.unfinished += &self.decoder.finish();
+        if !self.unfinished.is_empty() {
+            crate::tell!("{}", harmless(&std::mem::take(&mut self.unfinished)));
         }
     }
+}
+
+fn write(data: &[u8]) {
+    let mut stdout = std::io::stdout().lock();
+    crate::exit::written(stdout.write_all(data).and_then(|()| stdout.flush()));
 }
 
 fn living_line() -> ProgressBar {

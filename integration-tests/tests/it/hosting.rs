@@ -246,3 +246,25 @@ fn what_can_not_be_written_is_no_success_and_a_reader_that_left_is() {
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
+
+#[test]
+fn a_host_that_is_asked_twice_ends_its_runs_and_records_them() {
+    let mosaic = installation();
+    let mut host = mosaic.start(&["up", "--drain", "10m"]);
+    let pid = wait_for("the host", SOON, || mosaic.host_pid());
+    let run = mosaic.mosaic(&["run", "--detach", &mosaic.task("sleep 300", |_| {})]).expect(0).stdout.trim().to_owned();
+    wait_for("the run", SOON, || {
+        (mosaic.mosaic(&["show", "--json", &run]).json()["status"] == "running").then_some(())
+    });
+    kill(pid, Signal::SIGTERM).expect("asked to end");
+    // It still answers, but takes nothing new.
+    wait_for("the drain", SOON, || {
+        let log = mosaic.mosaic(&["show", "--json", &run]).json();
+        (log["status"] == "running").then_some(())
+    });
+    kill(pid, Signal::SIGTERM).expect("asked again");
+    assert!(host.wait().expect("ends").success());
+    let result = std::fs::read_to_string(mosaic.data().join("runs").join(&run).join("result.json")).expect("recorded");
+    let record: serde_json::Value = serde_json::from_str(&result).expect("JSON");
+    assert_eq!(record["status"], "cancelled", "{record}");
+}

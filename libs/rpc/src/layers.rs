@@ -96,9 +96,6 @@ fn span_name(service: MosaicService, path: &str) -> String {
     name
 }
 
-/// End of the methods by which somebody only looks whether a host is needed: they don't make it needed.
-const UNCOUNTED: &str = "/GetStatus";
-
 /// Finds out who calls and whether they may. Inside the span, outside of everything that does something. Health is open.
 #[derive(Debug, Clone)]
 pub(crate) struct GateLayer {
@@ -148,8 +145,7 @@ where
             }
             Ok(caller) => {
                 // The guard goes into the response's extensions: a stream counts as attached until its body is dropped.
-                let counts = caller.principal == Principal::Operator && !path.ends_with(UNCOUNTED);
-                let guard = counts.then(|| self.attached.enter());
+                let guard = (caller.principal == Principal::Operator).then(|| self.attached.enter());
                 request.extensions_mut().insert(caller);
                 let answer = self.inner.call(request);
                 Box::pin(async move {
