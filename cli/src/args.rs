@@ -240,6 +240,9 @@ pub(crate) enum Ledger {
 
 #[derive(Debug, Args)]
 pub(crate) struct LedgerVerify {
+    /// Write the files below `runs/` anew that are missing; the ledger itself is never changed
+    #[arg(long)]
+    pub repair: bool,
     /// Print the result as one JSON object
     #[arg(long)]
     pub json: bool,

@@ -209,3 +209,23 @@ fn a_first_ctrl_c_stops_the_run() {
     let record: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a record");
     assert_eq!((output.status.code(), &record["status"]), (Some(1), &json!("cancelled")));
 }
+
+#[test]
+fn files_of_a_run_that_are_gone_are_written_again_from_the_ledger() {
+    let mosaic = installation();
+    let record = mosaic.record(&mosaic.task("echo hi", |_| {}), &[]);
+    let directory = mosaic.data().join("runs").join(record["runId"].as_str().expect("an id"));
+    let events = std::fs::read(directory.join("events.jsonl")).expect("written");
+    let repaired = |mosaic: &mosaic_integration_tests::Installation| {
+        mosaic.mosaic(&["ledger", "verify", "--repair", "--json"]).expect(0).json()["repaired"].clone()
+    };
+    assert_eq!(repaired(&mosaic), json!([]), "nothing was missing");
+    std::fs::remove_dir_all(&directory).expect("removed");
+    assert_eq!(repaired(&mosaic), json!([record["runId"]]));
+    let result: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(directory.join("result.json")).expect("written again")).expect("JSON");
+    assert_eq!(result, record);
+    assert_eq!(std::fs::read(directory.join("events.jsonl")).expect("written again"), events);
+    std::fs::write(directory.join("result.json"), "{\"torn").expect("torn");
+    assert_eq!(repaired(&mosaic), json!([record["runId"]]));
+}

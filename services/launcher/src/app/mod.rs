@@ -5,6 +5,7 @@ pub mod locks;
 pub mod prepare;
 pub mod projection;
 mod registry;
+mod repair;
 mod see_through;
 mod stop;
 mod supervise;
@@ -20,6 +21,7 @@ use tokio::sync::Semaphore;
 
 pub use launch::{Launched, Validated};
 pub use registry::Registry;
+pub use repair::Repaired;
 
 use crate::peers::{Broker, Runner};
 use locks::Locks;

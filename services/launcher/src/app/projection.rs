@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use mosaic_data_root::DataRoot;
 use mosaic_ids::RunId;
-use mosaic_record::RunSpec;
+use mosaic_record::{RunRecord, RunSpec};
 use mosaic_rpc::RpcError;
 
 use crate::peers::{Broker, persist};
@@ -55,6 +55,15 @@ pub async fn write_run(broker: &Broker, root: &DataRoot, run: &RunId) -> Result<
     };
     let written = tokio::task::spawn_blocking(write).await.map_err(|panic| RpcError::internal(&panic))?;
     written.map_err(|error| RpcError::internal(&error))
+}
+
+/// True when a file of a terminal run is missing, or its record is not whole.
+#[must_use]
+pub fn is_incomplete(root: &DataRoot, run: &RunId) -> bool {
+    let directory = root.run(run);
+    let record = fs::read(directory.join("result.json")).ok();
+    let whole = record.is_some_and(|text| serde_json::from_slice::<RunRecord>(&text).is_ok());
+    !whole || !directory.join("events.jsonl").exists() || !directory.join("task.json").exists()
 }
 
 /// Writes a file whole or not at all.

@@ -43,6 +43,12 @@ impl Registry {
         self.runs().is_empty()
     }
 
+    /// True when it has a run in hand.
+    #[must_use]
+    pub fn has(&self, run: &RunId) -> bool {
+        self.runs().contains_key(run)
+    }
+
     /// Asks for the end of a run; false when it is not in hand.
     #[must_use]
     pub fn stop(&self, run: &RunId) -> bool {

@@ -37,7 +37,7 @@ impl App {
             self.inner.registry.wait(run).await;
             let (view, ..) = self.inner.broker.get(run).await?;
             if view.status.is_terminal() {
-                if !self.inner.root.run(run).join("result.json").exists() {
+                if projection::is_incomplete(&self.inner.root, run) {
                     projection::write_run(&self.inner.broker, &self.inner.root, run).await?;
                 }
                 return Ok(());

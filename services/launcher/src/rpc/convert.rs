@@ -7,7 +7,7 @@ use mosaic_proto::launcher::v1 as pb;
 use mosaic_record::Document;
 use mosaic_rpc::RpcError;
 
-use crate::app::{Launched, Validated};
+use crate::app::{Launched, Repaired, Validated};
 use crate::domain::admission::{Overrides, Wish};
 
 /// How long AwaitRun waits when the caller does not say.
@@ -65,6 +65,13 @@ impl From<Launched> for pb::LaunchResponse {
 impl From<Launched> for pb::RetryResponse {
     fn from(launched: Launched) -> Self {
         Self { run_id: launched.run_id.into(), created: launched.created }
+    }
+}
+
+impl From<Repaired> for pb::RepairRunsResponse {
+    fn from(repaired: Repaired) -> Self {
+        let repaired_run_ids = repaired.written.into_iter().map(Into::into).collect();
+        Self { checked: i64::try_from(repaired.checked).unwrap_or(i64::MAX), repaired_run_ids }
     }
 }
 

@@ -60,6 +60,13 @@ impl LaunchService for LaunchRpc {
         Ok(Response::new(pb::StopResponse { already_terminal }))
     }
 
+    async fn repair_runs(
+        &self,
+        _request: Request<pb::RepairRunsRequest>,
+    ) -> Result<Response<pb::RepairRunsResponse>, Status> {
+        Ok(Response::new(self.app.repair().await?.into()))
+    }
+
     async fn get_status(
         &self,
         _request: Request<pb::GetStatusRequest>,
