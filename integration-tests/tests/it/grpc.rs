@@ -45,7 +45,9 @@ impl Hosted {
         command.args(flags).arg(self.socket(service)).args(asked);
         let output = command.output().expect("grpcurl runs");
         let said = [output.stdout, output.stderr].concat();
-        (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+        // With and without a known type, details of errors are spaced differently.
+        let said = String::from_utf8_lossy(&said).replace("\": \"", "\":\"");
+        (output.status.success(), said)
     }
 }
 
@@ -113,7 +115,7 @@ fn every_rpc_answers_by_reflection_to_a_token_and_to_nobody_else() {
             let token = if may_operator(&method) { &operator } else { &hosted.token("launcher") };
             let token = if method.ends_with("/ReportRun") { &hosted.token("runner") } else { token };
             let (succeeded, said) = hosted.grpcurl(service, Some(token), &[limit, &["-d", "{}", &method]].concat());
-            let refused_well = said.contains("google.rpc.ErrorInfo") && said.contains("\"domain\": \"mosaic\"");
+            let refused_well = said.contains("google.rpc.ErrorInfo") && said.contains("\"domain\":\"mosaic\"");
             assert!(succeeded || refused_well || (streams && said.contains("DeadlineExceeded")), "{method}: {said}");
             assert!(
                 !said.contains("Unauthenticated") && !said.contains("NOT_PERMITTED") && !said.contains("INTERNAL"),
@@ -135,21 +137,9 @@ fn every_rpc_answers_by_reflection_to_a_token_and_to_nobody_else() {
 
 /// True for what the operator may call.
 fn may_operator(method: &str) -> bool {
-    let verbs = [
-        "GetRun",
-        "ListRuns",
-        "WatchRun",
-        "WatchEvents",
-        "VerifyLedger",
-        "Launch",
-        "Validate",
-        "Stop",
-        "AwaitRun",
-        "StopRun",
-        "GetExecution",
-        "TailOutput",
-    ];
-    verbs.iter().any(|verb| method.ends_with(&format!("/{verb}")))
+    let elsewhere =
+        ["GetRun", "ListRuns", "WatchRun", "WatchEvents", "VerifyLedger", "StopRun", "GetExecution", "TailOutput"];
+    method.starts_with("mosaic.launcher.") || elsewhere.iter().any(|verb| method.ends_with(&format!("/{verb}")))
 }
 
 #[test]
