@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use mosaic_ids::{Name, RunId};
+use mosaic_lifecycle::parse_duration;
 use mosaic_record::{Backend, RunStatus};
 
 /// Runs coding agents unattended, contained and on the record.
@@ -22,7 +23,7 @@ pub(crate) struct Arguments {
 const EXIT_STATUS: &str = "\
 Exit status:
   0  done
-  1  the run did not succeed
+  1  the run did not succeed; the ledger is not intact; something was to be pruned and could not
   2  rejected by validation, nothing was recorded
   3  the services can't be reached, don't match, or refused the credential
   4  usage, or no such thing
@@ -53,9 +54,15 @@ pub(crate) enum Command {
     /// The configuration
     #[command(subcommand)]
     Config(Config),
+    /// Keep a run: nothing of it is ever pruned
+    Keep(Keep),
+    /// Remove what the retention rules say may go: runs, output, `:run` workspaces, sessions
+    Prune(Prune),
     /// The ledger
     #[command(subcommand)]
     Ledger(Ledger),
+    /// Remove everything that Mosaic has put into its data root: runs, workspaces, sessions, the ledger, the tokens
+    Reset(Reset),
     /// Check what this machine offers and say how to mend what it lacks
     Doctor(Doctor),
     /// Print a completion script for a shell
@@ -192,10 +199,10 @@ pub(crate) struct Demo {
 #[derive(Debug, Args)]
 pub(crate) struct Up {
     /// End when nobody has been attached and no run has been unfinished for this long, for example 60s
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub idle_exit: Option<Duration>,
     /// How long running work may go on after the host was asked to end
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30s")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30s")]
     pub drain: Duration,
     /// Host on behalf of commands, detached from the terminal
     #[arg(long, hide = true)]
@@ -249,6 +256,64 @@ pub(crate) struct LedgerVerify {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Keep {
+    /// Run
+    #[arg(value_name = "RUN")]
+    pub run: RunId,
+    /// No longer keep it
+    #[arg(long)]
+    pub undo: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Prune {
+    /// Say what would go, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Instead of the configured rules: everything that finished, or was last used, at least so long ago; a number is
+    /// days, for example 30 or 12h
+    #[arg(long, value_name = "DAYS|DURATION", value_parser = age)]
+    pub older_than: Option<Duration>,
+    /// Only these kinds
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    pub only: Vec<PruneKind>,
+    /// Print one JSON object for each thing, and one for the sum
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What can be pruned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PruneKind {
+    /// Whole runs: their directories, and their events in the ledger
+    Records,
+    /// What adapters wrote
+    Output,
+    /// `:run` workspaces; what is in one is archived first
+    Workspaces,
+    /// Adapter sessions
+    Sessions,
+}
+
+/// A number of days, or a duration with its unit.
+fn age(text: &str) -> Result<Duration, String> {
+    match text.parse::<u64>() {
+        Ok(days) => Ok(Duration::from_secs(days.saturating_mul(24 * 3600))),
+        Err(_not_a_number) => parse_duration(text),
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Reset {
+    /// The data root, which must be the configured one
+    #[arg(value_name = "DATA_ROOT")]
+    pub data_root: PathBuf,
+    /// Don't ask
+    #[arg(long)]
+    pub yes: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Doctor {
     /// Print one JSON object a check
     #[arg(long)]
@@ -272,19 +337,6 @@ pub(crate) enum Shell {
     Zsh,
 }
 
-/// `90s`, `15m`, `2h`, or a plain number of seconds.
-fn duration(text: &str) -> Result<Duration, String> {
-    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
-    let factor = match unit {
-        "" | "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        _ => return Err("write a number with s, m or h, for example 60s".to_owned()),
-    };
-    let number: u64 = digits.parse().map_err(|_not_a_number| "write a number with s, m or h, for example 60s")?;
-    Ok(Duration::from_secs(number.saturating_mul(factor)))
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
@@ -297,10 +349,10 @@ mod tests {
     }
 
     #[test]
-    fn durations_have_units() {
-        assert_eq!(duration("90"), Ok(Duration::from_secs(90)));
-        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
-        assert!(duration("2 weeks").is_err());
-        assert!(duration("s").is_err());
+    fn a_plain_number_is_an_age_in_days() {
+        assert_eq!(age("30"), age("30d"));
+        assert_eq!(age("0s"), Ok(Duration::ZERO));
+        assert_eq!(age("12h"), Ok(Duration::from_secs(12 * 3600)));
+        assert!(age("old").is_err());
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mosaic_data_root::{Credentials, DataRoot, Service};
 use mosaic_proto::broker::v1::ledger_service_client::LedgerServiceClient;
+use mosaic_proto::broker::v1::retention_service_client::RetentionServiceClient;
 use mosaic_proto::broker::v1::run_service_client::RunServiceClient;
 use mosaic_proto::launcher::v1 as launcher;
 use mosaic_proto::launcher::v1::launch_service_client::LaunchServiceClient;
@@ -22,6 +23,8 @@ pub(crate) struct Client {
     pub runs: RunServiceClient<AuthedChannel>,
     /// The ledger.
     pub ledger: LedgerServiceClient<AuthedChannel>,
+    /// What is kept.
+    pub retention: RetentionServiceClient<AuthedChannel>,
     /// Launches.
     pub launches: LaunchServiceClient<AuthedChannel>,
     /// Executions.
@@ -44,26 +47,27 @@ impl Client {
                 .max_decoding_message_size(MAX_MESSAGE_BYTES)
                 .max_encoding_message_size(MAX_MESSAGE_BYTES),
             ledger: LedgerServiceClient::new(channel(Service::Broker)).max_decoding_message_size(MAX_MESSAGE_BYTES),
+            retention: RetentionServiceClient::new(channel(Service::Broker)),
             launches: LaunchServiceClient::new(channel(Service::Launcher)).max_encoding_message_size(MAX_MESSAGE_BYTES),
             executions: RunnerServiceClient::new(channel(Service::Runner)),
         };
         // The launcher starts last: one that answers stands for all.
-        match client.in_hand().await {
+        match client.status().await {
             Ok(_) => Ok(Some(client)),
             Err(error) if error.reason == Reason::Unavailable => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// How many runs the host has in hand.
+    /// What the host has in hand, and whether it takes more.
     ///
     /// # Errors
     /// When it does not answer in time.
-    pub(crate) async fn in_hand(&mut self) -> Result<i64, RpcError> {
+    pub(crate) async fn status(&mut self) -> Result<launcher::GetStatusResponse, RpcError> {
         let mut request = tonic::Request::new(launcher::GetStatusRequest {});
         request.set_timeout(ANSWER_LIMIT);
         match tokio::time::timeout(ANSWER_LIMIT, self.launches.get_status(request)).await {
-            Ok(Ok(response)) => Ok(response.into_inner().runs_in_hand),
+            Ok(Ok(response)) => Ok(response.into_inner()),
             Ok(Err(status)) => Err(RpcError::from_status(&status)),
             Err(_elapsed) => Err(RpcError::unavailable("the host does not answer")),
         }

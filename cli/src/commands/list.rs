@@ -22,7 +22,7 @@ pub(crate) async fn run(arguments: List, settings: &Settings) -> Outcome {
         if first && !arguments.json {
             match page.runs.is_empty() {
                 true => crate::say!("no runs yet"),
-                false => print_line(&row(["RUN", "STATUS", "REASON", "TASK", "ADAPTER", "CREATED"])),
+                false => print_line(&row(["RUN", "STATUS", "REASON", "TASK", "ADAPTER", "CREATED", "KEPT"])),
             }
         }
         first = false;
@@ -38,15 +38,17 @@ pub(crate) async fn run(arguments: List, settings: &Settings) -> Outcome {
     Ok(Exit::Done)
 }
 
-fn row(cells: [&str; 6]) -> String {
-    let [run, status, reason, task, adapter, created] = cells;
-    format!("{run:<32} {status:<10} {reason:<20} {task:<20} {adapter:<10} {created}")
+fn row(cells: [&str; 7]) -> String {
+    let [run, status, reason, task, adapter, created, kept] = cells;
+    let row = format!("{run:<32} {status:<10} {reason:<20} {task:<20} {adapter:<10} {created:<19} {kept}");
+    row.trim_end().to_owned()
 }
 
 fn line(run: &broker::Run) -> String {
     let status = status(run.state()).map_or("unknown", RunStatus::as_str);
     let created = time(run.create_time).map(|time| time.strftime("%Y-%m-%d %H:%M:%S").to_string()).unwrap_or_default();
-    row([&run.run_id, status, &run.reason, &run.task_id, &run.adapter, &created])
+    let kept = if run.kept { "kept" } else { "" };
+    row([&run.run_id, status, &run.reason, &run.task_id, &run.adapter, &created, kept])
 }
 
 fn json(run: &broker::Run) -> String {
@@ -64,6 +66,7 @@ fn json(run: &broker::Run) -> String {
         "createdAt": time(run.create_time),
         "startedAt": time(run.start_time),
         "finishedAt": time(run.end_time),
+        "kept": run.kept,
     });
     line.to_string()
 }

@@ -4,8 +4,11 @@ mod completions;
 mod config;
 mod demo;
 mod doctor;
+mod keep;
 mod ledger;
 mod list;
+mod prune;
+mod reset;
 mod run;
 mod show;
 mod stop;
@@ -43,7 +46,7 @@ async fn dispatch(arguments: Arguments) -> Outcome {
     let settings = Settings::load(flag)?;
     let telemetry = init_telemetry(&settings, "mosaic", LogFormat::Text)?;
     let outcome = with_host(arguments.command, &settings).await;
-    flush(telemetry).await;
+    telemetry.flush().await;
     outcome
 }
 
@@ -58,6 +61,9 @@ async fn with_host(command: Command, settings: &Settings) -> Outcome {
         Command::Stop(arguments) => stop::run(&arguments, settings).await,
         Command::Validate(arguments) => validate::run(arguments, settings).await,
         Command::Verify(arguments) => verify::run(arguments, settings).await,
+        Command::Reset(arguments) => reset::run(&arguments, settings).await,
+        Command::Keep(arguments) => keep::run(&arguments, settings).await,
+        Command::Prune(arguments) => prune::run(&arguments, settings).await,
         Command::Ledger(arguments) => ledger::run(&arguments, settings).await,
         _ => Err(Failure::usage("this command needs no host")),
     }
@@ -73,12 +79,6 @@ fn init_telemetry(settings: &Settings, name: &str, format: LogFormat) -> Result<
         log_filter: filter.unwrap_or_default(),
     };
     Telemetry::init(&options).map_err(|error| Failure::usage(error.to_string()))
-}
-
-/// Sends the last spans.
-async fn flush(telemetry: Telemetry) {
-    let flushed = tokio::task::spawn_blocking(|| telemetry.shut_down()).await;
-    debug_assert!(flushed.is_ok(), "the flush panicked");
 }
 
 /// Prints a line on standard output.

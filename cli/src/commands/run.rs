@@ -23,6 +23,8 @@ use crate::view::record::summary;
 const LAUNCH_LIMIT: Duration = Duration::from_secs(90);
 /// How often it is.
 const LAUNCH_PAUSE: Duration = Duration::from_millis(200);
+/// How often a host that is lost while a run is recorded is looked for again.
+const RECORD_ATTEMPTS: usize = 20;
 /// The person is told when it takes longer than this.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -198,10 +200,29 @@ async fn to_the_end(
 /// # Errors
 /// When its host is lost for good.
 pub(crate) async fn final_record(settings: &Settings, run: &RunId) -> Result<RunRecord, Failure> {
-    let mut client = attach_any(settings).await?;
+    let mut failures = 0;
+    loop {
+        let mut client = attach_any(settings).await?;
+        match await_record(&mut client, run).await.map_err(|status| RpcError::from_status(&status)) {
+            Ok(Some(record)) => return read_record(&record),
+            Ok(None) => failures = 0,
+            Err(error) if error.reason == Reason::Unavailable && failures < RECORD_ATTEMPTS => {
+                failures += 1;
+                tokio::time::sleep(LAUNCH_PAUSE).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Waits a while for a run to be over; then its record, as text.
+async fn await_record(client: &mut Client, run: &RunId) -> Result<Option<String>, tonic::Status> {
     let request = launcher::AwaitRunRequest { run_id: run.to_string(), timeout: None };
-    while !client.launches.await_run(request.clone()).await?.into_inner().finished {}
-    record(&mut client, run).await
+    if !client.launches.await_run(request).await?.into_inner().finished {
+        return Ok(None);
+    }
+    let request = broker::GetRunRequest { run_id: run.to_string() };
+    Ok(Some(client.runs.get_run(request).await?.into_inner().run.unwrap_or_default().record))
 }
 
 /// The record of a run as it is now.
@@ -211,5 +232,9 @@ pub(crate) async fn final_record(settings: &Settings, run: &RunId) -> Result<Run
 pub(crate) async fn record(client: &mut Client, run: &RunId) -> Result<RunRecord, Failure> {
     let request = broker::GetRunRequest { run_id: run.to_string() };
     let run = client.runs.get_run(request).await?.into_inner().run.unwrap_or_default();
-    serde_json::from_str(&run.record).map_err(|error| Failure::unreachable(format!("a record that is none: {error}")))
+    read_record(&run.record)
+}
+
+fn read_record(text: &str) -> Result<RunRecord, Failure> {
+    serde_json::from_str(text).map_err(|error| Failure::unreachable(format!("a record that is none: {error}")))
 }

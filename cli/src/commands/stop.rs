@@ -15,6 +15,9 @@ pub(crate) async fn run(arguments: &Stop, settings: &Settings) -> Outcome {
         print_line(&format!("{} is over already", arguments.run));
         return Ok(Exit::Done);
     }
+    if response.unrecorded {
+        crate::say!("the broker does not answer; that `{}` was stopped is recorded once it is back", arguments.run);
+    }
     if arguments.wait {
         let record = final_record(settings, &arguments.run).await?;
         print_line(&format!("{} is {}", arguments.run, record.status));

@@ -1,25 +1,23 @@
 use std::time::Duration;
 
 use mosaic_data_root::{DataRoot, LockHeld};
-use mosaic_lifecycle::{Lifecycle, shut_down_on_signals};
+use mosaic_lifecycle::{Lifecycle, error_chain, shut_down_on_signals};
+use mosaic_proto::launcher::v1 as launcher;
 use mosaic_telemetry::{LogFormat, Telemetry};
 
-use super::flush;
 use crate::args::Up;
+use crate::client::Client;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::host::attach::{leave, live_host, unfinished};
+use crate::host::attach::live_host;
 use crate::host::{HostError, HostOptions, Kind, serve};
 use crate::settings::{Settings, log_filter};
 
-/// How often a busy background host is looked at.
-const POLL: Duration = Duration::from_millis(500);
+/// How often a background host that ends is looked at.
+const POLL: Duration = Duration::from_millis(50);
 
 pub(crate) async fn run(arguments: Up, settings: Settings) -> Outcome {
     let kind = if arguments.background { Kind::Background } else { Kind::Foreground };
     let telemetry = telemetry(&settings, kind)?;
-    if kind == Kind::Foreground {
-        take_place(&settings).await?;
-    }
     let shutdown = Lifecycle::new();
     let signals = shutdown.clone();
     tokio::spawn(async move {
@@ -27,15 +25,28 @@ pub(crate) async fn run(arguments: Up, settings: Settings) -> Outcome {
             tracing::error!(%error, "Can't listen to signals");
         }
     });
-    let options =
-        HostOptions { config: settings.config.clone(), kind, idle_exit: arguments.idle_exit, drain: arguments.drain };
-    let served = serve(options, &shutdown, |root| {
-        if kind == Kind::Foreground {
-            crate::say!("hosting {}; Ctrl-C ends it", root.path().display());
+    let served = loop {
+        if kind == Kind::Foreground && shutdown.soft().run_until_cancelled(take_place(&settings)).await.is_none() {
+            break Ok(());
         }
-    })
-    .await;
-    flush(telemetry).await;
+        let options = HostOptions {
+            config: settings.config.clone(),
+            kind,
+            idle_exit: arguments.idle_exit,
+            drain: arguments.drain,
+        };
+        let served = serve(options, &shutdown, |root| {
+            if kind == Kind::Foreground {
+                crate::say!("hosting {}; Ctrl-C ends it", root.path().display());
+            }
+        })
+        .await;
+        // A command may have started another background host in the meantime: its place is taken too.
+        if kind == Kind::Background || !matches!(served, Err(HostError::Held(_))) || !background_lives(&settings) {
+            break served;
+        }
+    };
+    telemetry.flush().await;
     match served {
         Ok(()) => Ok(Exit::Done),
         // A command started a background host at the same time as another one did: that one serves both.
@@ -45,27 +56,30 @@ pub(crate) async fn run(arguments: Up, settings: Settings) -> Outcome {
             let message = format!("another host has this data root: process {pid}");
             Err(Failure::unreachable(message).hint("end it first; one data root has one host"))
         }
-        Err(error) => Err(Failure::unreachable(chain(&error))),
+        Err(error) => Err(Failure::unreachable(error_chain(&error))),
     }
 }
 
-/// Takes the place of a background host, once its runs are over.
-async fn take_place(settings: &Settings) -> Result<(), Failure> {
-    let Ok(root) = DataRoot::open(&settings.config.data_root) else { return Ok(()) };
+/// Takes the place of a background host: it takes nothing more, and ends once what runs is over.
+async fn take_place(settings: &Settings) {
+    let Ok(root) = DataRoot::open(&settings.config.data_root) else { return };
     let mut said = false;
     while let Some(host) = live_host(&root).filter(|host| host.kind == Kind::Background) {
-        match unfinished(&root).await {
-            Ok(0) => return leave(&root, &host).await,
-            Ok(runs) if !said => {
-                crate::say!("waiting for {runs} run(s) of the background host, process {}", host.pid);
-                said = true;
-            }
-            // It ends by itself just now.
-            Ok(_) | Err(_) => {}
+        // One that does not answer ends by itself just now.
+        if let Ok(Some(mut client)) = Client::connect(&root).await
+            && let Ok(response) = client.launches.hand_over(launcher::HandOverRequest {}).await
+            && let runs @ 1.. = response.into_inner().runs_in_hand
+            && !std::mem::replace(&mut said, true)
+        {
+            crate::say!("waiting for {runs} run(s) of the background host, process {}", host.pid);
         }
         tokio::time::sleep(POLL).await;
     }
-    Ok(())
+}
+
+fn background_lives(settings: &Settings) -> bool {
+    let root = DataRoot::open(&settings.config.data_root).ok();
+    root.and_then(|root| live_host(&root)).is_some_and(|host| host.kind == Kind::Background)
 }
 
 /// A host writes its log: JSON into the file of a background one, text for whoever watches `mosaic up`.
@@ -73,19 +87,12 @@ fn telemetry(settings: &Settings, kind: Kind) -> Result<Telemetry, Failure> {
     let options = mosaic_telemetry::Options {
         service_name: "mosaic".to_owned(),
         otlp_endpoint: settings.otlp_endpoint(),
-        log_format: if kind == Kind::Background { LogFormat::Json } else { LogFormat::Text },
+        log_format: match (kind, DataRoot::open(&settings.config.data_root)) {
+            (Kind::Foreground, _) => LogFormat::Text,
+            (Kind::Background, Ok(root)) => LogFormat::Rotating(root.host_log()),
+            (Kind::Background, Err(_not_there_yet)) => LogFormat::Json,
+        },
         log_filter: log_filter().unwrap_or_else(|| "info".to_owned()),
     };
     Telemetry::init(&options).map_err(|error| Failure::usage(error.to_string()))
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

@@ -3,7 +3,9 @@
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use mosaic_data_root::{DataRoot, ProcessLock};
+use mosaic_data_root::{DataRoot, ProcessLock, Service};
+use mosaic_proto::launcher::v1::GetStatusResponse;
+use mosaic_rpc::Reason;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -17,6 +19,8 @@ use crate::settings::Settings;
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// How long an idle background host may take to make room.
 const LEAVE_LIMIT: Duration = Duration::from_secs(60);
+/// How long the successor of a host that has ended is waited for, before one is started.
+const SUCCESSOR_LIMIT: Duration = Duration::from_secs(1);
 /// How often it is looked at meanwhile.
 const POLL: Duration = Duration::from_millis(20);
 
@@ -48,19 +52,33 @@ pub(crate) async fn attach_any(settings: &Settings) -> Result<Client, Failure> {
 async fn attach_to(settings: &Settings, which: Match) -> Result<Client, Failure> {
     let root = prepare_root(settings)?;
     let ours = Identity::of_this_process(&settings.config);
-    let deadline = Instant::now() + START_LIMIT;
-    let mut child: Option<Child> = None;
+    let mut deadline = Instant::now() + START_LIMIT;
+    let (mut child, mut said, mut spawn_from): (Option<Child>, bool, Instant) = (None, false, Instant::now());
     loop {
         if let Some(host) = live_host(&root) {
             match ours.difference(&host.identity).filter(|_| which == Match::Same) {
                 None => {
-                    if let Some(client) = Client::connect(&root).await? {
-                        return Ok(client);
+                    if let Some((client, status)) = connect(&root).await? {
+                        // One that ends launches nothing: its successor will, once what runs is over.
+                        if which == Match::Any || !status.ending {
+                            return Ok(client);
+                        }
+                        if !std::mem::replace(&mut said, true) {
+                            let (pid, runs) = (host.pid, status.runs_in_hand);
+                            crate::say!("waiting for {runs} run(s) of the host that ends, process {pid}");
+                        }
+                        deadline = Instant::now() + START_LIMIT;
+                        spawn_from = Instant::now() + SUCCESSOR_LIMIT;
                     }
                 }
                 Some(difference) => replace(&root, &host, &difference).await?,
             }
-        } else if child.is_none() && is_free(&root) {
+        } else if is_free(&root) && launcher_lives(&root) {
+            // Services in processes of their own: the launcher decides by its own configuration.
+            if let Some(client) = Client::connect(&root).await? {
+                return Ok(client);
+            }
+        } else if child.is_none() && Instant::now() >= spawn_from && is_free(&root) {
             let spawned = background::spawn(&root, &settings.path);
             child = Some(spawned.map_err(|error| {
                 let log = root.host_log().display().to_string();
@@ -84,6 +102,16 @@ async fn attach_to(settings: &Settings, which: Match) -> Result<Client, Failure>
     }
 }
 
+/// Connects to a host, and asks what it has in hand; `None` when it does not answer, or has gone in the meantime.
+async fn connect(root: &DataRoot) -> Result<Option<(Client, GetStatusResponse)>, Failure> {
+    let Some(mut client) = Client::connect(root).await? else { return Ok(None) };
+    match client.status().await {
+        Ok(status) => Ok(Some((client, status))),
+        Err(error) if error.reason == Reason::Unavailable => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// The data root of the configuration, made when it is missing.
 fn prepare_root(settings: &Settings) -> Result<DataRoot, Failure> {
     let path = &settings.config.data_root;
@@ -101,6 +129,11 @@ fn prepare_root(settings: &Settings) -> Result<DataRoot, Failure> {
 pub(crate) fn live_host(root: &DataRoot) -> Option<HostFile> {
     let holder = ProcessLock::holder(&root.host_lock())?;
     HostFile::read(root).filter(|host| Some(host.pid) == holder.pid)
+}
+
+/// True where the launcher works in a process of its own, with or without the services that it needs.
+fn launcher_lives(root: &DataRoot) -> bool {
+    ProcessLock::holder(&root.lock(Service::Launcher)).is_some()
 }
 
 fn is_free(root: &DataRoot) -> bool {
@@ -150,7 +183,7 @@ pub(crate) async fn leave(root: &DataRoot, host: &HostFile) -> Result<(), Failur
 /// When it does not answer.
 pub(crate) async fn unfinished(root: &DataRoot) -> Result<i64, Failure> {
     match Client::connect(root).await? {
-        Some(mut client) => Ok(client.in_hand().await?),
+        Some(mut client) => Ok(client.status().await?.runs_in_hand),
         None => Err(Failure::unreachable("the host does not answer")),
     }
 }

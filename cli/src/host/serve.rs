@@ -84,6 +84,7 @@ pub(crate) async fn serve(
     tokio::select! {
         () = shutdown.soft().cancelled() => {}
         () = idle(&services, options.idle_exit) => tracing::info!("Nobody needs this host any more"),
+        () = handed_over(&services) => tracing::info!("Another host takes the place of this one"),
     }
     // The file stays meanwhile: what still runs can be watched and stopped.
     end(services, options.drain, shutdown).await;
@@ -107,6 +108,14 @@ async fn start(root: &DataRoot, options: &HostOptions) -> Result<Services, HostE
     let options = mosaic_launcher::Options { root: root.clone(), config: config.clone(), accept };
     let launcher = mosaic_launcher::start(options).await.map_err(|error| HostError::Launcher(error.into()))?;
     Ok(Services { broker, runner, launcher })
+}
+
+/// Returns when another host wants the place of this one, and everything that runs is over.
+async fn handed_over(services: &Services) {
+    services.launcher.handing_over().await;
+    while services.launcher.unfinished() > 0 {
+        tokio::time::sleep(SETTLE_POLL).await;
+    }
 }
 
 /// Returns when nobody has been attached and nothing has been unfinished for `limit`.

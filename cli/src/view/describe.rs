@@ -1,5 +1,6 @@
 //! Events in words.
 
+use mosaic_lifecycle::human_bytes;
 use mosaic_record::{Output, RunEvent, StepState};
 
 use super::text::harmless;
@@ -31,6 +32,9 @@ pub(crate) fn describe(event: &RunEvent) -> String {
             Some(reason) => format!("{}: {reason}; output: {}", outcome.status, amounts(&outcome.output)),
             None => format!("{}; output: {}", outcome.status, amounts(&outcome.output)),
         },
+        RunEvent::Kept { kept: true } => "kept: nothing of it is pruned".to_owned(),
+        RunEvent::Kept { kept: false } => "no longer kept".to_owned(),
+        RunEvent::Pruned(pruned) => format!("pruned: {}, {}", pruned.part, human_bytes(pruned.freed_bytes)),
     }
 }
 

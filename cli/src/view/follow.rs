@@ -132,7 +132,6 @@ impl Follower {
                         Ok(client) => self.client = client,
                         Err(failure) => return self.fail(failure).await,
                     }
-                    self.have_taken().await;
                 }
                 Err(error) => return self.fail(error.into()).await,
             }
@@ -158,6 +157,9 @@ impl Follower {
     async fn events(&mut self, next: &mut i64, tails: &mut JoinSet<()>) -> Result<(), RpcError> {
         let request = broker::WatchRunRequest { run_id: self.run.to_string(), from_sequence: *next };
         let mut stream = self.client.runs.watch_run(request).await.map_err(failed)?.into_inner();
+        // After the stream was opened: whoever hosts may be another one by now than the one that launched, also where no
+        // connection was seen to break, and a host that ends from here on ends the stream.
+        self.have_taken().await;
         let mut tails_begun = false;
         if *next > 0 && self.has_run().await? {
             tails_begun = true;

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use mosaic_lifecycle::human_bytes;
 use mosaic_record::{RunRecord, RunStatus};
 
 use super::text::{elapsed, harmless};
@@ -86,6 +87,7 @@ pub(crate) fn details(record: &RunRecord) -> String {
         let (stdout, stderr, dropped) = (output.stdout_bytes, output.stderr_bytes, output.dropped);
         line(&mut text, "output", format_args!("{stdout} bytes, diagnostics {stderr} bytes, dropped {dropped} bytes"));
     }
+    retention(&mut text, record);
     optional(&mut text, "trace", record.trace_id.as_ref());
     optional(&mut text, "bundle", record.bundle_digest.as_ref());
     block(&mut text, "request", &record.request);
@@ -93,6 +95,23 @@ pub(crate) fn details(record: &RunRecord) -> String {
         block(&mut text, if record.response_truncated { "response (its beginning)" } else { "response" }, response);
     }
     text
+}
+
+/// What is kept, and what is gone.
+fn retention(text: &mut String, record: &RunRecord) {
+    if record.kept {
+        line(text, "kept", "yes, nothing of it is pruned");
+    }
+    for pruned in &record.pruned {
+        let freed = human_bytes(pruned.freed_bytes);
+        match &pruned.archive {
+            Some(archive) => {
+                line(text, "pruned", format_args!("{}, {freed}; archived as {}", pruned.part, harmless(&archive.name)));
+                line(text, "", format_args!("{} sha256:{}", human_bytes(archive.size_bytes), archive.digest));
+            }
+            None => line(text, "pruned", format_args!("{}, {freed}", pruned.part)),
+        }
+    }
 }
 
 fn line(text: &mut String, name: &str, value: impl std::fmt::Display) {

@@ -1,5 +1,8 @@
 //! One host a data root: started by whoever needs it, shared, replaced, and gone when nobody needs it.
 
+mod reset;
+mod succession;
+
 use std::time::Duration;
 
 use mosaic_integration_tests::wait_for;

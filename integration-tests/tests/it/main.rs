@@ -6,8 +6,10 @@ mod grpc;
 mod hosting;
 mod outcome;
 mod policy;
+mod retention;
 mod schemas;
 mod telemetry;
+mod torture;
 
 use mosaic_integration_tests::{Installation, User};
 

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use mosaic_ids::{Digest, Name};
 use mosaic_record::{Backend, Environment, Limits, OverCap, Refusal};
 
-use crate::{IntakeError, LimitsPatch, Text, parse};
+use crate::{IntakeError, LimitsPatch, Retention, RetentionFile, Text, parse};
 
 /// The only version of the configuration that is known.
 const VERSION: u32 = 1;
@@ -35,6 +35,9 @@ pub struct ConfigFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub sandbox_uid: Option<u32>,
+    /// What is removed in time, and how much disk stays free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention: Option<RetentionFile>,
     /// Where spans go.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<TelemetryFile>,
@@ -77,6 +80,8 @@ pub struct Config {
     /// Further directories with adapters.
     pub adapter_dirs: Vec<PathBuf>,
     configured_sandbox_uid: Option<u32>,
+    /// What is removed in time, and how much disk stays free.
+    pub retention: Retention,
     /// OTLP/gRPC endpoint.
     pub otlp_endpoint: Option<String>,
     file: ConfigFile,
@@ -172,6 +177,7 @@ impl Config {
             limits,
             adapter_dirs,
             configured_sandbox_uid: file.sandbox_uid,
+            retention: Retention::resolve(document, &file.retention.clone().unwrap_or_default())?,
             otlp_endpoint: file.telemetry.as_ref().map(|telemetry| telemetry.otlp_endpoint.as_str().to_owned()),
             file,
         })

@@ -225,10 +225,37 @@ impl DataRoot {
         self.state().join(service.name())
     }
 
+    /// What the launcher is about to remove, until it is gone: names of parts of runs, and sessions themselves.
+    #[must_use]
+    pub fn removing(&self) -> PathBuf {
+        self.state_of(Service::Launcher).join("removing")
+    }
+
     /// The copy of the shim with this digest.
     #[must_use]
     pub fn shim(&self, digest: &Digest) -> PathBuf {
         self.state().join("shim").join(digest)
+    }
+
+    /// True for the file that says that this is a data root.
+    #[must_use]
+    pub fn is_marker(&self, path: &Path) -> bool {
+        path == self.path.join(MARKER)
+    }
+
+    /// Everything that Mosaic itself has put here, in the order in which it can be removed: the ledger knows of the rest
+    /// until it is gone, and the locks go last. `adapters/` is not among them: people have written what is there.
+    #[must_use]
+    pub fn own_directories(&self) -> [PathBuf; 7] {
+        [
+            self.runs(),
+            self.workspaces(),
+            self.sessions(),
+            self.state(),
+            self.broker(),
+            self.credentials(),
+            self.run_dir(),
+        ]
     }
 
     /// Tokens and their hashes.

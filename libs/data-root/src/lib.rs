@@ -10,10 +10,12 @@ mod credentials;
 mod error;
 mod layout;
 mod lock;
+mod remove;
 mod service;
 
-pub use credentials::{Credentials, Token, TokenHashes};
+pub use credentials::{Credentials, LedgerKey, Token, TokenHashes};
 pub use error::DataRootError;
 pub use layout::{DataRoot, check_path};
 pub use lock::{Holder, LockHeld, ProcessLock};
+pub use remove::remove_tree;
 pub use service::Service;

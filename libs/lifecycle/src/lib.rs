@@ -5,12 +5,14 @@
 
 mod clock;
 mod signals;
+mod text;
 
 use std::future::Future;
 use std::time::Duration;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use signals::shut_down_on_signals;
+pub use text::{error_chain, human_bytes, parse_duration};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -65,9 +67,18 @@ impl Lifecycle {
     /// Begins the soft stage, waits for all tasks up to `limit`, then begins the hard stage and waits for the rest.
     /// Returns true when nothing had to be cut short.
     pub async fn drain(&self, limit: Duration) -> bool {
+        self.drain_unless(limit, &CancellationToken::new()).await
+    }
+
+    /// [`drain`](Self::drain), cut short when `hurry` is cancelled.
+    pub async fn drain_unless(&self, limit: Duration, hurry: &CancellationToken) -> bool {
         self.soft.cancel();
         self.tasks.close();
-        let finished = tokio::time::timeout(limit, self.tasks.wait()).await.is_ok();
+        let finished = tokio::select! {
+            () = self.tasks.wait() => true,
+            () = tokio::time::sleep(limit) => false,
+            () = hurry.cancelled() => false,
+        };
         self.hard.cancel();
         self.tasks.wait().await;
         finished
@@ -88,5 +99,11 @@ mod tests {
         let impatient = Lifecycle::new();
         impatient.spawn("never", std::future::pending());
         assert!(!impatient.drain(Duration::from_millis(10)).await);
+
+        let hurried = Lifecycle::new();
+        hurried.spawn("never", std::future::pending());
+        let hurry = CancellationToken::new();
+        hurry.cancel();
+        assert!(!hurried.drain_unless(Duration::from_secs(3600), &hurry).await);
     }
 }

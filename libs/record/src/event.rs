@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 use mosaic_ids::{Digest, RequestId};
 
-use crate::{Activity, Actor, Containment, EndReason, Note, Output, Refusal, RunSpec, RunStatus};
+use crate::{Activity, Actor, Containment, EndReason, Note, Output, Pruned, Refusal, RunSpec, RunStatus};
 
 /// What the ledger keeps of an event beside its payload, as far as a record needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,6 +160,15 @@ pub enum RunEvent {
     /// The run is over and its sandbox is gone.
     #[serde(rename = "run.ended")]
     Ended(Box<Outcome>),
+    /// A person keeps the run, or no longer does.
+    #[serde(rename = "run.kept")]
+    Kept {
+        /// Which of the two.
+        kept: bool,
+    },
+    /// A part of the run is removed.
+    #[serde(rename = "run.pruned")]
+    Pruned(Pruned),
 }
 
 impl RunEvent {
@@ -181,6 +190,8 @@ impl RunEvent {
             Self::Ending { .. } => "run.ending",
             Self::Lost {} => "run.lost",
             Self::Ended(_) => "run.ended",
+            Self::Kept { .. } => "run.kept",
+            Self::Pruned(_) => "run.pruned",
         }
     }
 

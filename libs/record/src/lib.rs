@@ -10,6 +10,7 @@
 mod actor;
 mod closed_list;
 mod event;
+mod ledger_event;
 mod limits;
 mod lists;
 mod run_record;
@@ -18,11 +19,13 @@ mod spec;
 pub use actor::{Actor, InvalidActor};
 pub use closed_list::UnknownValue;
 pub use event::{EventMeta, Outcome, RunEvent, StepFacts, StepState};
+pub use ledger_event::{AnyEvent, Checkpoint, LedgerEvent};
 pub use limits::{LIMITS, Limit, Limits, OverCap};
 pub use lists::{
-    ActivitySource, Backend, EndReason, Enforcement, Environment, Note, Refusal, RunStatus, Tool, WorkspaceMode,
+    ActivitySource, Backend, EndReason, Enforcement, Environment, Note, Refusal, RunPart, RunStatus, Tool,
+    WorkspaceMode,
 };
-pub use run_record::{Activity, Containment, IllegalEvent, Output, RunRecord};
+pub use run_record::{Activity, Archive, Containment, IllegalEvent, Output, Pruned, RunRecord};
 pub use spec::{Document, RunSpec, Workspace};
 
 /// Longest response that a record shows, in bytes; all of it is in `stdout.txt`.

@@ -249,6 +249,18 @@ closed_list! {
     }
 }
 
+closed_list! {
+    /// What can be removed of a run.
+    "part of a run" RunPart {
+        /// What the adapter wrote: `stdout.txt` and `stderr.txt`.
+        Output = "output",
+        /// The `:run` workspace.
+        Workspace = "workspace",
+        /// Everything: the run's directory, and with the next cut of the ledger its events.
+        Record = "record",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use mosaic_ids::{Digest, Name, RunId};
 
 use crate::{
-    ActivitySource, Actor, Backend, Enforcement, EventMeta, Limits, Note, RunEvent, RunSpec, RunStatus, StepState,
-    Tool, Workspace, WorkspaceMode,
+    ActivitySource, Actor, Backend, Enforcement, EventMeta, Limits, Note, RunEvent, RunPart, RunSpec, RunStatus,
+    StepState, Tool, Workspace, WorkspaceMode,
 };
 
 /// The first thing that the model produced.
@@ -55,6 +55,31 @@ pub struct Containment {
     pub syscall_filter: bool,
     /// What enforced each limit, by its key.
     pub limits: BTreeMap<String, Enforcement>,
+}
+
+/// Where the files of a workspace went before it was removed.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Archive {
+    /// File below the run's directory.
+    pub name: String,
+    /// Digest of it.
+    pub digest: Digest,
+    /// Its size.
+    pub size_bytes: u64,
+}
+
+/// A part of a run that was removed.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Pruned {
+    /// Which.
+    pub part: RunPart,
+    /// Bytes on disk that it took.
+    pub freed_bytes: u64,
+    /// Where its files are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archive: Option<Archive>,
 }
 
 /// The record of one run: `result.json`.
@@ -165,6 +190,12 @@ pub struct RunRecord {
     /// True once somebody has asked for its end.
     #[serde(default)]
     pub cancel_requested: bool,
+    /// True while a person keeps it: nothing of it is pruned.
+    #[serde(default)]
+    pub kept: bool,
+    /// What was removed of it, in that order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pruned: Vec<Pruned>,
 }
 
 /// An event that the run's state does not allow.
@@ -243,6 +274,8 @@ impl RunRecord {
             limits: spec.limits,
             output: None,
             cancel_requested: false,
+            kept: false,
+            pruned: Vec::new(),
         }
     }
 
@@ -262,6 +295,8 @@ impl RunRecord {
             }
             RunEvent::Lost {} => matches!(self.status, Preparing | Running),
             RunEvent::Ended(outcome) => matches!(self.status, Preparing | Running) && outcome.status.is_terminal(),
+            RunEvent::Kept { .. } => !self.is_pruned(RunPart::Record),
+            RunEvent::Pruned(pruned) => self.status.is_terminal() && !self.kept && !self.is_pruned(pruned.part),
         }
     }
 
@@ -315,7 +350,15 @@ impl RunRecord {
                 self.output = Some(outcome.output.clone());
                 self.duration_ms = outcome.duration_ms;
             }
+            RunEvent::Kept { kept } => self.kept = *kept,
+            RunEvent::Pruned(pruned) => self.pruned.push(pruned.clone()),
         }
+    }
+
+    /// True when `part` is gone, alone or with the whole record.
+    #[must_use]
+    pub fn is_pruned(&self, part: RunPart) -> bool {
+        self.pruned.iter().any(|pruned| pruned.part == part || pruned.part == RunPart::Record)
     }
 
     fn finish(&mut self, status: RunStatus, time: Timestamp) {

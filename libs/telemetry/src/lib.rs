@@ -4,7 +4,9 @@
 //! by OTLP/gRPC when an endpoint is set; the exporter works on threads of its own and never blocks a run.
 
 mod context;
+mod rotation;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub use context::{Traceparent, current_trace_id, current_traceparent, extract, follow, inject};
@@ -20,7 +22,7 @@ use tracing_subscriber::{EnvFilter, Layer as _, Registry};
 const FLUSH_LIMIT: Duration = Duration::from_secs(3);
 
 /// What a log line looks like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogFormat {
     /// No log at all.
     Off,
@@ -28,6 +30,9 @@ pub enum LogFormat {
     Text,
     /// One JSON object a line, on standard error.
     Json,
+    /// One JSON object a line, in a file that standard output and standard error lead to already; at 8 MiB it is replaced,
+    /// and the three before it are kept.
+    Rotating(PathBuf),
 }
 
 /// How a process is seen from outside.
@@ -87,17 +92,27 @@ impl Telemetry {
         let spans = tracing_opentelemetry::layer()
             .with_tracer(provider.tracer("mosaic"))
             .with_filter(tracing_subscriber::filter::filter_fn(|metadata| metadata.target().starts_with("mosaic")));
-        let lines = match options.log_format {
+        let lines = match &options.log_format {
             LogFormat::Off => None,
             LogFormat::Text => Some(lines(options)?.boxed()),
             LogFormat::Json => {
                 let json = tracing_subscriber::fmt::layer().json().with_writer(std::io::stderr);
                 Some(json.with_filter(filter(options)?).boxed())
             }
+            LogFormat::Rotating(path) => {
+                let json = tracing_subscriber::fmt::layer().json().with_writer(rotation::Rotating::at(path));
+                Some(json.with_filter(filter(options)?).boxed())
+            }
         };
         let subscriber = Registry::default().with(spans).with(lines);
         tracing::subscriber::set_global_default(subscriber).map_err(TelemetryError::Twice)?;
         Ok(Self { provider })
+    }
+
+    /// [`shut_down`](Self::shut_down) from async code: the exporter blocks, and the runtime must go on meanwhile.
+    pub async fn flush(self) {
+        let flushed = tokio::task::spawn_blocking(|| self.shut_down()).await;
+        debug_assert!(flushed.is_ok(), "the flush panicked");
     }
 
     /// Sends the last spans, for at most a few seconds. Blocks: call it off the async workers.

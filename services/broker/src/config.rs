@@ -35,6 +35,10 @@ pub struct Args {
     /// Data root, an absolute path
     #[arg(long, env = "MOSAIC_DATA_ROOT", value_name = "DIRECTORY")]
     pub data_root: PathBuf,
+    /// How long open calls may take to end after the process was asked to end, for example 10s
+    #[arg(long, env = "MOSAIC_DRAIN", value_name = "DURATION", value_parser = mosaic_lifecycle::parse_duration,
+          default_value = "10s")]
+    pub drain: Duration,
     /// OTLP/gRPC endpoint for spans, for example `http://127.0.0.1:4317`; none switches the export off
     #[arg(long, env = "MOSAIC_OTLP_ENDPOINT", value_name = "URL")]
     pub otlp_endpoint: Option<String>,

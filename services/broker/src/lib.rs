@@ -10,6 +10,9 @@
 //!   fails fails all of its commands and changes nothing in memory.
 //! - **Everything is an event, in one chain.** The writer assigns the sequences, from 1 without a gap, and each event's
 //!   hash covers the one before (`domain::chain`). Events and what is read from them change in one transaction.
+//! - **A cut leaves proof.** Events go only with their whole run, and only runs whose record is pruned go. What is left, and
+//!   where the chain goes on, is signed in an event of the same transaction (`domain::checkpoint`); a ledger with a fault is
+//!   not cut. `VerifyLedger` proves the rest from there.
 //! - **A run is what its events say.** Its state is [`mosaic_record::RunRecord::fold`] over them and nothing else;
 //!   `VerifyLedger` folds them again and compares. Only who holds a lease is kept beside the events, because giving it
 //!   back is no event.
@@ -27,6 +30,7 @@
 mod app;
 mod config;
 mod domain;
+pub mod process;
 mod rpc;
 mod store;
 mod writer;
@@ -39,6 +43,7 @@ use mosaic_data_root::{Credentials, DataRootError, LockHeld, ProcessLock, Servic
 use mosaic_lifecycle::Lifecycle;
 use mosaic_rpc::{Attached, ServeError, Server};
 use store::Store;
+use tokio_util::sync::CancellationToken;
 use writer::{Counts, World, Writer};
 
 /// Why the broker can't start.
@@ -56,8 +61,8 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The hashes of the tokens can't be read.
-    #[error("can't read whom the broker knows")]
+    /// The hashes of the tokens, or the key of the ledger, can't be read.
+    #[error("can't read whom the broker knows and what it signs with")]
     Credentials(#[source] DataRootError),
     /// The socket can't be served.
     #[error(transparent)]
@@ -80,7 +85,9 @@ pub struct Handle {
 pub async fn start(options: Options) -> Result<Handle, Error> {
     let Options { root, clock, random, lease_term } = options;
     let lock = ProcessLock::acquire(&root.lock(Service::Broker)).map_err(Error::Locked)?;
-    let hashes = Credentials::of(&root).hashes(Service::Broker).map_err(Error::Credentials)?;
+    let credentials = Credentials::of(&root);
+    let hashes = credentials.hashes(Service::Broker).map_err(Error::Credentials)?;
+    let key = domain::CutKey::new(credentials.ledger_key().map_err(Error::Credentials)?.expose());
     let ledger = |source: store::StoreError| Error::Ledger { path: root.ledger(), source: source.into() };
     let store = Store::open(&root.ledger()).await.map_err(ledger)?;
     let readers = store.readers().clone();
@@ -88,7 +95,7 @@ pub async fn start(options: Options) -> Result<Handle, Error> {
     let lifecycle = Lifecycle::new();
     let world = World { store, clock, random, term: lease_term };
     let (writer, committed, counts) = Writer::start(world, &lifecycle).await.map_err(ledger)?;
-    let broker = app::Broker::new(writer, readers, committed, lifecycle.soft().clone(), lease_term);
+    let broker = app::Broker::new(writer, readers, committed, lifecycle.soft().clone(), lease_term, key);
 
     let socket = root.socket(Service::Broker);
     let descriptors = mosaic_proto::broker::DESCRIPTORS;
@@ -117,8 +124,13 @@ impl Handle {
         self.counts.events()
     }
 
-    /// Takes nothing new, ends every watch, lets open calls end for at most `limit`, and closes the ledger. Returns true
-    /// when nothing had to be cut short.
+    /// Takes nothing new, ends every watch, lets open calls end for at most `limit` or until `hurry` is cancelled, and
+    /// closes the ledger. Returns true when nothing had to be cut short.
+    pub async fn drain_unless(self, limit: Duration, hurry: &CancellationToken) -> bool {
+        self.lifecycle.drain_unless(limit, hurry).await
+    }
+
+    /// [`drain_unless`](Self::drain_unless) that nothing cuts short.
     pub async fn drain(self, limit: Duration) -> bool {
         self.lifecycle.drain(limit).await
     }

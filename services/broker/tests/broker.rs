@@ -14,8 +14,14 @@ mod leases;
 mod life;
 #[path = "broker/listing.rs"]
 mod listing;
+#[path = "broker/pipelining.rs"]
+mod pipelining;
 #[path = "broker/reports.rs"]
 mod reports;
+#[path = "broker/retention/mod.rs"]
+mod retention;
+#[path = "broker/soaking.rs"]
+mod soaking;
 #[path = "broker/verifying.rs"]
 mod verifying;
 #[path = "broker/watching.rs"]

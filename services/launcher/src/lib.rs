@@ -7,7 +7,9 @@
 //! - Preparation is a list of steps. Each is recorded; when one fails, everything before it is undone in reverse and the
 //!   run is refused.
 //! - Workspace and session of a run are its own from before its preparation until its sandbox is proven gone.
-//! - No path below a workspace or session is opened: what is in there belongs to an agent.
+//! - While a run lives, no path below its workspace or session is opened: what is in there belongs to an agent. Afterwards a
+//!   walk that follows no link measures, archives and removes it.
+//! - Nothing is removed that is not recorded as removed, and nothing that is kept, live or not known as ours.
 //!
 //! Layout: `intake` reads documents, `domain` decides, `app` acts, `peers` are the services to the right, `rpc` is the
 //! surface.
@@ -16,18 +18,22 @@ pub mod app;
 pub mod domain;
 pub mod intake;
 pub mod peers;
+pub mod process;
 pub mod rpc;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use mosaic_config::Config;
 use mosaic_data_root::{Credentials, DataRoot, DataRootError, LockHeld, ProcessLock, Service};
-use mosaic_lifecycle::Lifecycle;
+use mosaic_lifecycle::{Lifecycle, SystemClock};
 use mosaic_proto::launcher::v1::launch_service_server::LaunchServiceServer;
 use mosaic_rpc::{Attached, Dial, MAX_MESSAGE_BYTES, RpcError, ServeError, Server};
 
+use app::marks::Marks;
 use app::{Accept, App, Parts};
-use peers::{Broker, Runner};
+use peers::{Broker, Retention, Runner};
+use tokio_util::sync::CancellationToken;
 
 /// How long open calls may take to end once nothing new is served.
 const SERVING_ENDS: Duration = Duration::from_secs(2);
@@ -55,6 +61,9 @@ pub enum StartError {
     /// It can't serve.
     #[error(transparent)]
     Serve(#[from] ServeError),
+    /// It can't keep what it has in hand.
+    #[error("can't keep what is in hand on disk")]
+    Marks(#[source] std::io::Error),
     /// The broker did not answer.
     #[error("can't take up what is recorded")]
     Reconcile(#[source] RpcError),
@@ -92,10 +101,14 @@ pub async fn start(options: Options) -> Result<Handle, StartError> {
         holder: holder(&root),
         broker: Broker::new(&Dial::new(&root, Service::Broker, &token)),
         runner: Runner::new(&Dial::new(&root, Service::Runner, &token)),
+        retention: Retention::new(&Dial::new(&root, Service::Broker, &token)),
+        marks: Marks::of(&root).map_err(StartError::Marks)?,
+        clock: Arc::new(SystemClock::new()),
         work: work.clone(),
         root,
     });
     app.reconcile().await.map_err(StartError::Reconcile)?;
+    app.keep_house();
 
     let attached = server.attached();
     let service = LaunchServiceServer::new(rpc::LaunchRpc::new(app.clone()))
@@ -124,10 +137,21 @@ impl Handle {
         &self.attached
     }
 
-    /// Takes nothing new, lets what runs finish for at most `limit`, and ends. Returns true when nothing was cut short.
-    pub async fn drain(self, limit: Duration) -> bool {
-        let finished = self.work.drain(limit).await;
+    /// Returns when it was asked to hand over: its host is to end once nothing is in hand.
+    pub fn handing_over(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.work.soft().clone().cancelled_owned()
+    }
+
+    /// Takes nothing new, lets what runs finish for at most `limit` or until `hurry` is cancelled, and ends. Returns true
+    /// when nothing was cut short.
+    pub async fn drain_unless(self, limit: Duration, hurry: &CancellationToken) -> bool {
+        let finished = self.work.drain_unless(limit, hurry).await;
         self.serving.drain(SERVING_ENDS).await;
         finished
+    }
+
+    /// [`drain_unless`](Self::drain_unless) that nothing cuts short.
+    pub async fn drain(self, limit: Duration) -> bool {
+        self.drain_unless(limit, &CancellationToken::new()).await
     }
 }

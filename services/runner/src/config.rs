@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mosaic_config::Config;
 use mosaic_data_root::DataRoot;
@@ -47,6 +48,10 @@ pub struct Args {
     /// Configuration file
     #[arg(long, env = "MOSAIC_CONFIG", value_name = "FILE")]
     pub config: PathBuf,
+    /// How long executions may go on after the process was asked to end, for example 10s
+    #[arg(long, env = "MOSAIC_DRAIN", value_name = "DURATION", value_parser = mosaic_lifecycle::parse_duration,
+          default_value = "10s")]
+    pub drain: Duration,
     /// OTLP/gRPC endpoint for spans; the configuration's when absent
     #[arg(long, env = "MOSAIC_OTLP_ENDPOINT", value_name = "URL")]
     pub otlp_endpoint: Option<String>,

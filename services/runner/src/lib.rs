@@ -27,6 +27,7 @@ mod capture;
 mod config;
 mod domain;
 pub mod probe;
+pub mod process;
 mod rpc;
 mod sandbox;
 mod store;
@@ -38,6 +39,7 @@ use mosaic_data_root::{Credentials, DataRootError, LockHeld, ProcessLock, Servic
 use mosaic_lifecycle::Lifecycle;
 use mosaic_rpc::{Attached, Dial, ServeError, Server};
 use mosaic_shim::protocol::Identity;
+use tokio_util::sync::CancellationToken;
 
 use app::{App, Parts};
 use broker::Broker;
@@ -117,11 +119,17 @@ impl Handle {
         self.app.live_count()
     }
 
-    /// Takes nothing new, lets what runs finish for at most `limit`, stops the rest, and ends when every sandbox is proven
-    /// gone. Reports that the broker does not take soon are left for the next start. Returns true when nothing was stopped.
-    pub async fn drain(self, limit: Duration) -> bool {
-        let finished = self.app.drain(limit, REPORTS_END).await;
+    /// Takes nothing new, lets what runs finish for at most `limit` or until `hurry` is cancelled, stops the rest, and ends
+    /// when every sandbox is proven gone. Reports that the broker does not take soon are left for the next start. Returns
+    /// true when nothing was stopped.
+    pub async fn drain_unless(self, limit: Duration, hurry: &CancellationToken) -> bool {
+        let finished = self.app.drain(limit, hurry, REPORTS_END).await;
         self.serving.drain(SERVING_ENDS).await;
         finished
+    }
+
+    /// [`drain_unless`](Self::drain_unless) that nothing cuts short.
+    pub async fn drain(self, limit: Duration) -> bool {
+        self.drain_unless(limit, &CancellationToken::new()).await
     }
 }

@@ -5,8 +5,8 @@ mod place;
 use mosaic_record::{Backend, RunStatus};
 use mosaic_telemetry::LogFormat;
 
+use super::init_telemetry;
 use super::run::{Launch, What, see_through};
-use super::{flush, init_telemetry};
 use crate::args::{Demo, Overrides};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::Settings;
@@ -34,7 +34,7 @@ pub(crate) async fn run(arguments: Demo) -> Outcome {
     let settings = Settings::load(Some(&place.config))?;
     let telemetry = init_telemetry(&settings, "mosaic", LogFormat::Text)?;
     let outcome = follow(&place, &settings).await;
-    flush(telemetry).await;
+    telemetry.flush().await;
     outcome
 }
 

@@ -90,6 +90,13 @@ fn the_schema_of_the_configuration_judges_as_the_intake_does() {
         &[
             (true, json!({"adapterDirs": ["/srv/adapters"], "sandboxUid": 1000})),
             (true, json!({"limits": {"cpus": 8}, "telemetry": {"otlpEndpoint": "http://127.0.0.1:4317"}})),
+            (true, json!({"retention": {"diskLowBytes": 0}})),
+            (true, json!({"retention": {"records": {"days": 1, "count": 2, "bytes": 3}, "sessions": {"days": 36500}}})),
+            (false, json!({"retention": {"records": {}}})),
+            (false, json!({"retention": {"output": {"days": 0}}})),
+            (false, json!({"retention": {"output": {"days": 36501}}})),
+            (false, json!({"retention": {"workspaces": {"weeks": 1}}})),
+            (false, json!({"retention": {"everything": {"days": 1}}})),
             (false, json!({"configVersion": 2})),
             (false, json!({"environment": "prod"})),
             (false, json!({"dataRoot": "data"})),

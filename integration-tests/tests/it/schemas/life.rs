@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use mosaic_record::{Actor, EventMeta, Limits, RunEvent, RunRecord, RunSpec};
+use mosaic_record::{Actor, EventMeta, LedgerEvent, Limits, RunEvent, RunRecord, RunSpec};
 use serde_json::{Value, json};
 
 use super::Validator;
@@ -52,6 +52,23 @@ fn events() -> Vec<Value> {
         json!({"kind": "run.refused", "reason": "disk-low", "step": "workspace", "message": "full"}),
         json!({"kind": "run.cancelled"}),
         json!({"kind": "run.lost"}),
+        json!({
+            "kind": "run.pruned", "part": "workspace", "freedBytes": 4096,
+            "archive": {"name": "workspace.tar.gz", "digest": "a".repeat(64), "sizeBytes": 99},
+        }),
+        json!({"kind": "run.kept", "kept": true}),
+    ]
+}
+
+/// One of each that happens to the ledger.
+fn ledger_events() -> [Value; 2] {
+    [
+        json!({"kind": "session.pruned", "session": "talk", "freedBytes": 4096}),
+        json!({
+            "kind": "ledger.checkpoint", "sequence": 9, "hash": "a".repeat(64), "retainedEvents": 4,
+            "retainedDigest": "b".repeat(64), "removedEvents": 5, "removedRuns": 1, "previous": "c".repeat(64),
+            "publicKey": "d".repeat(64), "signature": "e".repeat(128),
+        }),
     ]
 }
 
@@ -64,6 +81,12 @@ fn every_event_that_is_written_fits_its_schema() {
         assert_eq!(written, sample);
         schema.check(&written).unwrap_or_else(|error| panic!("{written}: {error}"));
     }
+    for sample in ledger_events() {
+        let event: LedgerEvent = serde_json::from_value(sample.clone()).expect("an event");
+        let written = serde_json::to_value(&event).expect("an event serializes");
+        assert_eq!(written, sample);
+        schema.check(&written).unwrap_or_else(|error| panic!("{written}: {error}"));
+    }
     for wrong in [json!({"kind": "run.paused"}), json!({"kind": "run.claimed"}), json!({"epoch": 1})] {
         schema.check(&wrong).expect_err("refused");
     }
@@ -72,10 +95,13 @@ fn every_event_that_is_written_fits_its_schema() {
 #[test]
 fn the_samples_have_every_kind_of_event() {
     let schema = published().into_iter().find(|schema| schema.file == "event.json").expect("published").schema;
-    let kinds = schema.get("oneOf").and_then(Value::as_array).expect("a choice of events");
-    let known: BTreeSet<_> =
-        kinds.iter().map(|event| &event["properties"]["kind"]["const"]).map(Value::to_string).collect();
-    let sampled: BTreeSet<_> = events().iter().map(|event| event["kind"].to_string()).collect();
+    let kinds = |of: &str| schema.as_value()["$defs"][of]["oneOf"].as_array().expect("a choice of events");
+    let known: BTreeSet<_> = [kinds("RunEvent"), kinds("LedgerEvent")]
+        .into_iter()
+        .flatten()
+        .map(|event| event["properties"]["kind"]["const"].to_string())
+        .collect();
+    let sampled: BTreeSet<_> = events().iter().chain(&ledger_events()).map(|event| event["kind"].to_string()).collect();
     assert_eq!(sampled, known);
 }
 
@@ -91,8 +117,9 @@ fn every_state_of_a_record_fits_its_schema() {
     let mut record: Option<RunRecord> = None;
     for sample in events() {
         let event: RunEvent = serde_json::from_value(sample).expect("an event");
-        if record.as_ref().is_some_and(|record| record.status.is_terminal()) {
-            break;
+        let over = record.as_ref().is_some_and(|record| record.status.is_terminal());
+        if over && !matches!(event, RunEvent::Kept { .. } | RunEvent::Pruned(_)) {
+            continue;
         }
         let next = RunRecord::fold(record, &run_id, &meta, &event).expect("allowed");
         let written = serde_json::to_value(&next).expect("a record serializes");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use mosaic_adapters::Metadata;
 use mosaic_config::ConfigFile;
 use mosaic_launcher::intake::{MissionFile, TaskFile};
-use mosaic_record::{RunEvent, RunRecord, RunSpec};
+use mosaic_record::{AnyEvent, RunRecord, RunSpec};
 use schemars::transform::{RecursiveTransform, Transform as _};
 use schemars::{JsonSchema, Schema, schema_for};
 
@@ -26,7 +26,7 @@ pub(super) fn published() -> [Published; 7] {
         of::<MissionFile>("mission.json", "Mosaic mission"),
         of::<Metadata>("adapter.json", "Mosaic adapter metadata"),
         of::<RunRecord>("record.json", "Mosaic run record"),
-        of::<RunEvent>("event.json", "Mosaic run event"),
+        of::<AnyEvent>("event.json", "Mosaic event"),
         of::<RunSpec>("run-spec.json", "Mosaic run specification"),
     ]
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Document, EndReason, Outcome, Refusal, StepFacts};
+use crate::{Document, EndReason, Outcome, Refusal, RunPart, StepFacts};
 
 fn meta() -> EventMeta {
     EventMeta { time: Timestamp::UNIX_EPOCH, actor: Actor::Operator, trace_id: None }
@@ -71,7 +71,23 @@ fn one_of_each() -> Vec<RunEvent> {
         RunEvent::Ending { reason: EndReason::TimedOut },
         RunEvent::Ended(Box::new(outcome)),
         RunEvent::Lost {},
+        RunEvent::Kept { kept: true },
+        pruned(RunPart::Output),
     ]
+}
+
+fn pruned(part: RunPart) -> RunEvent {
+    RunEvent::Pruned(Pruned { part, freed_bytes: 7, archive: None })
+}
+
+fn then(record: &RunRecord, event: &RunEvent) -> Result<RunRecord, IllegalEvent> {
+    RunRecord::fold(Some(record.clone()), &run_id(), &meta(), event)
+}
+
+/// A run that was refused.
+fn refused() -> RunRecord {
+    let all = one_of_each();
+    after(&[all[0].clone(), all[4].clone()])
 }
 
 fn after(events: &[RunEvent]) -> RunRecord {
@@ -81,23 +97,53 @@ fn after(events: &[RunEvent]) -> RunRecord {
 }
 
 #[test]
-fn a_terminal_record_takes_nothing_more() {
+fn a_terminal_record_takes_nothing_more_except_what_is_kept_and_removed_of_it() {
     let all = one_of_each();
-    for last in [4, 6] {
-        let terminal = after(&[all[0].clone(), all[last].clone()]);
+    let ends: [&[usize]; 4] = [&[0, 4], &[0, 6], &[0, 2, 13], &[0, 2, 7, 12]];
+    for end in ends {
+        let terminal = after(&end.iter().map(|&at| all[at].clone()).collect::<Vec<_>>());
         assert!(terminal.status.is_terminal());
         for event in &all {
-            RunRecord::fold(Some(terminal.clone()), &run_id(), &meta(), event).expect_err(event.kind());
+            let taken = then(&terminal, event).is_ok();
+            assert_eq!(taken, matches!(event, RunEvent::Kept { .. } | RunEvent::Pruned(_)), "{}", event.kind());
         }
     }
+}
+
+#[test]
+fn the_end_of_a_run_says_why() {
+    let all = one_of_each();
     let lost = after(&[all[0].clone(), all[2].clone(), all[13].clone()]);
     assert_eq!((lost.status, lost.reason.as_deref()), (RunStatus::Lost, Some("runner-lost")));
     let ended = after(&[all[0].clone(), all[2].clone(), all[7].clone(), all[12].clone()]);
     assert_eq!(ended.reason.as_deref(), Some("timed-out"));
-    for event in &all {
-        RunRecord::fold(Some(lost.clone()), &run_id(), &meta(), event).expect_err(event.kind());
-        RunRecord::fold(Some(ended.clone()), &run_id(), &meta(), event).expect_err(event.kind());
+}
+
+#[test]
+fn a_run_is_kept_in_every_state_and_nothing_of_it_is_removed_meanwhile() {
+    for record in [after(&one_of_each()[..1]), refused()] {
+        let kept = then(&record, &RunEvent::Kept { kept: true }).expect("kept");
+        assert!(kept.kept);
+        for &part in RunPart::ALL {
+            then(&kept, &pruned(part)).expect_err("it is kept");
+        }
+        assert!(!then(&kept, &RunEvent::Kept { kept: false }).expect("no longer").kept);
     }
+}
+
+#[test]
+fn a_part_is_removed_once_and_of_a_terminal_run() {
+    then(&after(&one_of_each()[..1]), &pruned(RunPart::Output)).expect_err("it lives");
+    let output = then(&refused(), &pruned(RunPart::Output)).expect("removed");
+    assert!(output.is_pruned(RunPart::Output) && !output.is_pruned(RunPart::Workspace));
+    then(&output, &pruned(RunPart::Output)).expect_err("it is gone");
+    let all = then(&output, &pruned(RunPart::Record)).expect("removed");
+    for &part in RunPart::ALL {
+        assert!(all.is_pruned(part));
+        then(&all, &pruned(part)).expect_err("everything is gone");
+    }
+    then(&all, &RunEvent::Kept { kept: true }).expect_err("nothing is left to keep");
+    assert_eq!(all.pruned.len(), 2);
 }
 
 #[test]

@@ -44,8 +44,15 @@ CREATE TABLE runs (
     reported         BIGINT  NOT NULL,
     first_sequence   BIGINT  NOT NULL UNIQUE,
     last_sequence    BIGINT  NOT NULL,
+    -- Of the event that made it terminal.
+    end_sequence     BIGINT,
+    kept             BOOLEAN NOT NULL,
+    -- True once it goes with the next cut of the ledger.
+    record_pruned    BOOLEAN NOT NULL,
     -- Without request and expectation, which may be megabytes and never change: they are in `run.queued`.
     record           TEXT    NOT NULL
 );
 
 CREATE INDEX runs_by_status ON runs (status, first_sequence);
+
+CREATE INDEX runs_to_cut ON runs (last_sequence) WHERE record_pruned;

@@ -26,6 +26,9 @@ pub(crate) enum AppError {
         /// The first event that is there.
         earliest: i64,
     },
+    /// A fault that a cut would hide.
+    #[error("the ledger is not intact and is not cut; `mosaic ledger verify` says what is wrong")]
+    NotIntact,
     /// The database can't be read now.
     #[error("the ledger can't be read now")]
     Unreadable(#[source] StoreError),

@@ -1,12 +1,15 @@
 //! What callers can ask of the broker, in its own words.
 
+mod cut;
 mod details;
 mod error;
 mod verify;
 mod watch;
 
+use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use cut::Cut;
 pub(crate) use details::RunDetails;
 pub(crate) use error::AppError;
 use futures::stream::BoxStream;
@@ -17,7 +20,7 @@ use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
 pub(crate) use verify::Verdict;
 
-use crate::domain::{Change, Command, Event, NewRun, Order, RunSummary, request_digest};
+use crate::domain::{Change, Command, CutKey, Event, NewRun, Order, RunSummary, request_digest};
 use crate::store::Readers;
 use crate::writer::{Writer, Written};
 
@@ -31,21 +34,27 @@ pub(crate) struct Broker {
     term: Duration,
     /// One proof at a time: it keeps a reader for long.
     proving: tokio::sync::Semaphore,
+    /// One cut at a time: each is planned on the one before.
+    cutting: tokio::sync::Mutex<()>,
+    key: Arc<CutKey>,
 }
 
 /// Events in order, without a gap.
 pub(crate) type EventStream = BoxStream<'static, Result<Event, AppError>>;
 
 impl Broker {
-    /// The use cases on a writer and the readers of the same ledger; `committed` is the sequence of its last event.
+    /// The use cases on a writer and the readers of the same ledger; `committed` is the sequence of its last event, `key`
+    /// signs where it is cut.
     pub(crate) fn new(
         writer: Writer,
         readers: Readers,
         committed: Receiver<i64>,
         stopping: CancellationToken,
         term: Duration,
+        key: CutKey,
     ) -> Self {
-        Self { writer, readers, committed, stopping, term, proving: tokio::sync::Semaphore::new(1) }
+        let (proving, cutting) = (tokio::sync::Semaphore::new(1), tokio::sync::Mutex::new(()));
+        Self { writer, readers, committed, stopping, term, proving, cutting, key: Arc::new(key) }
     }
 
     /// Term of a lease.
@@ -68,7 +77,27 @@ impl Broker {
     /// # Errors
     /// When the change is not allowed.
     pub(crate) async fn change(&self, actor: Actor, run_id: RunId, change: Change) -> Result<Written, AppError> {
-        Ok(self.writer.execute(Command { actor, order: Order::Change { run_id, change } }).await?)
+        self.hand_over(actor, run_id, change).await?.await
+    }
+
+    /// Puts a change into the writer's queue: changes that are handed over one after the other are carried out in that
+    /// order. What is returned is done once the change is on disk; whoever drops it learns nothing and stops nothing.
+    ///
+    /// # Errors
+    /// When the queue is closed.
+    pub(crate) async fn hand_over(
+        &self,
+        actor: Actor,
+        run_id: RunId,
+        change: Change,
+    ) -> Result<impl Future<Output = Result<Written, AppError>> + use<>, AppError> {
+        let answer = self.writer.submit(Command { actor, order: Order::Change { run_id, change } }).await?;
+        Ok(async { Ok(answer.await?) })
+    }
+
+    /// Returns once the broker takes nothing new.
+    pub(crate) async fn stopping(&self) {
+        self.stopping.cancelled().await;
     }
 
     /// A run with its record and spec.
@@ -120,7 +149,7 @@ impl Broker {
     pub(crate) async fn verify(&self) -> Result<Verdict, AppError> {
         let verdict = async {
             let _turn = self.proving.acquire().await.map_err(|_closed| AppError::Stopping)?;
-            verify::verify(&self.readers).await
+            verify::verify(&self.readers, &self.key).await
         };
         self.stopping.run_until_cancelled(verdict).await.ok_or(AppError::Stopping)?
     }

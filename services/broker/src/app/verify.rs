@@ -1,11 +1,16 @@
-use mosaic_ids::{Digest, RunId};
+mod runs;
 
-use super::AppError;
-use crate::domain::{ChainWalk, Fault, Faults, RunWalk};
+use mosaic_ids::Digest;
+
+use super::{AppError, off_the_workers};
+use crate::domain::{ChainWalk, CutKey, Fault, Faults, Recorded};
 use crate::store::{PageLimits, Readers, Snapshot, StoreError};
 
-/// Runs on a page.
-const RUNS: i64 = 256;
+/// Events of a page.
+const PAGE: PageLimits = PageLimits { events: 1024, bytes: 1024 * 1024 };
+
+/// Events without a run that are told.
+const STRAYS: i64 = 256;
 
 /// What a proof of the ledger found.
 #[derive(Debug)]
@@ -16,82 +21,71 @@ pub(crate) struct Verdict {
     pub(crate) runs: i64,
     /// Hash of the last event; none for an empty ledger.
     pub(crate) head_hash: Option<Digest>,
+    /// The newest checkpoint, if it is proven; none for a ledger that was never cut.
+    pub(crate) checkpoint: Option<Recorded>,
     /// What is wrong; nothing in an intact ledger.
     pub(crate) faults: Vec<Fault>,
 }
 
-/// Walks the chain, then every run, in one snapshot and page by page. Writers go on; the write-ahead log can't be emptied
-/// meanwhile.
-pub(super) async fn verify(readers: &Readers) -> Result<Verdict, AppError> {
+/// Walks the chain, then every run, in one snapshot and page by page; a page is hashed and folded while the next one is
+/// read. Writers go on; the write-ahead log can't be emptied meanwhile.
+pub(super) async fn verify(readers: &Readers, key: &CutKey) -> Result<Verdict, AppError> {
     let mut snapshot = readers.snapshot().await?;
     let mut faults = Faults::default();
-    let chain = walk_chain(&mut snapshot, &mut faults).await?;
-    for (sequence, subject) in snapshot.subjects_without_run(RUNS).await? {
+    let newest = newest_checkpoint(&mut snapshot, &mut faults).await?;
+    let checkpoint = newest.clone().filter(|newest| proven(newest, key, &mut faults));
+    let (chain, mut faults) = walk_chain(&mut snapshot, newest.as_ref(), faults).await?;
+    for (sequence, subject) in snapshot.subjects_without_run(STRAYS).await? {
         faults.add(sequence, &subject, "the run of this event is missing");
     }
-    let runs = walk_runs(&mut snapshot, &mut faults).await?;
-    Ok(Verdict { events: chain.events(), runs, head_hash: chain.head_hash(), faults: faults.into_vec() })
+    let (runs, faults) = runs::walk(&mut snapshot, faults).await?;
+    let events = chain.events();
+    Ok(Verdict { events, runs, head_hash: chain.head_hash(), checkpoint, faults: faults.into_vec() })
 }
 
-async fn walk_chain(snapshot: &mut Snapshot, faults: &mut Faults) -> Result<ChainWalk, AppError> {
-    let mut chain = ChainWalk::new();
-    let mut next = 0;
-    loop {
-        let page = snapshot.events(next, PageLimits::DEFAULT).await?;
-        let Some(last) = page.last() else { return Ok(chain) };
-        next = last.sequence + 1;
-        for stored in page {
-            match stored.event {
-                Ok(event) => chain.event(&event, faults),
-                Err(error) => chain.damaged(stored.sequence, with_cause(&error), faults),
-            }
-        }
-        // A page is read and hashed without waiting for anything; others go first.
-        tokio::task::yield_now().await;
-    }
-}
-
-async fn walk_runs(snapshot: &mut Snapshot, faults: &mut Faults) -> Result<i64, AppError> {
-    let mut runs = 0;
-    let mut after = i64::MIN;
-    loop {
-        let page = snapshot.run_ids(after, RUNS).await?;
-        let Some((last, _)) = page.last() else { return Ok(runs) };
-        after = *last;
-        for (_, run_id) in page {
-            runs += 1;
-            match run_id.parse::<RunId>() {
-                Ok(run_id) => walk_run(snapshot, run_id, faults).await?,
-                Err(error) => faults.add(0, &run_id, error),
-            }
+/// The newest checkpoint, whether or not it is proven: the chain is walked from where it says.
+async fn newest_checkpoint(snapshot: &mut Snapshot, faults: &mut Faults) -> Result<Option<Recorded>, AppError> {
+    // One that can't be read is told by the walk of the chain.
+    let Some(Ok(event)) = snapshot.newest_checkpoint().await?.map(|stored| stored.event) else { return Ok(None) };
+    match Recorded::of(&event) {
+        Ok(newest) => Ok(Some(newest)),
+        Err(forged) => {
+            faults.add(event.sequence, "", format_args!("event {}: {forged}", event.sequence));
+            Ok(None)
         }
     }
 }
 
-async fn walk_run(snapshot: &mut Snapshot, run_id: RunId, faults: &mut Faults) -> Result<(), AppError> {
-    let mut walk = RunWalk::new(run_id.clone());
-    let mut next = 0;
-    loop {
-        let page = snapshot.events_of(run_id.as_str(), next, PageLimits::DEFAULT).await?;
-        let Some(last) = page.last() else { break };
-        next = last.sequence + 1;
-        for stored in page {
-            match stored.event {
-                Ok(event) => walk.event(&event, faults),
-                Err(_told_by_the_chain) => walk.damaged(),
+fn proven(newest: &Recorded, key: &CutKey, faults: &mut Faults) -> bool {
+    let proof = key.prove(newest);
+    if let Err(forged) = proof {
+        faults.add(newest.sequence, "", format_args!("the checkpoint in event {} {forged}", newest.sequence));
+    }
+    proof.is_ok()
+}
+
+async fn walk_chain(
+    snapshot: &mut Snapshot,
+    newest: Option<&Recorded>,
+    mut faults: Faults,
+) -> Result<(ChainWalk, Faults), AppError> {
+    let mut chain = ChainWalk::new(newest);
+    let mut page = snapshot.events(0, PAGE).await?;
+    while let Some(last) = page.last() {
+        let next = last.sequence + 1;
+        let walked = off_the_workers(move || {
+            for stored in page {
+                match stored.event {
+                    Ok(event) => chain.event(&event, &mut faults),
+                    Err(error) => chain.damaged(stored.sequence, with_cause(&error), &mut faults),
+                }
             }
-        }
-        tokio::task::yield_now().await;
+            Ok((chain, faults))
+        });
+        let (walked, following) = tokio::join!(walked, snapshot.events(next, PAGE));
+        ((chain, faults), page) = (walked?, following?);
     }
-    let stored = snapshot.run(&run_id).await;
-    let columns = snapshot.summary(&run_id).await;
-    match (stored, columns) {
-        (Ok(Some(run)), Ok(Some(columns))) => walk.compare(&run, &columns, faults),
-        (Err(error), _) | (_, Err(error)) if error.is_damage() => faults.add(0, run_id.as_str(), with_cause(&error)),
-        (Err(error), _) | (_, Err(error)) => return Err(error.into()),
-        (Ok(None), _) | (_, Ok(None)) => faults.add(0, run_id.as_str(), "the run is missing"),
-    }
-    Ok(())
+    Ok((chain, faults))
 }
 
 fn with_cause(error: &StoreError) -> String {

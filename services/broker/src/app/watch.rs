@@ -10,7 +10,7 @@ use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
 
 use super::{AppError, EventStream};
-use crate::domain::Event;
+use crate::domain::{Event, RunSummary};
 use crate::store::{EventPage, PageLimits, Readers};
 
 /// What a watcher reads from.
@@ -35,29 +35,49 @@ impl Watcher {
         }
     }
 
-    /// Fails when `from` was cut off.
-    async fn check_range(&self, from: i64) -> Result<(), AppError> {
-        match self.readers.earliest().await? {
-            Some(earliest) if from < earliest => Err(AppError::OutOfRange { from, earliest }),
-            _ => Ok(()),
+    /// The next page of the whole ledger. `next` is 0 for as long as nothing was sent: then it becomes the first event from
+    /// which on none was removed.
+    async fn page(&self, next: &mut i64) -> Result<EventPage, AppError> {
+        if *next > 0 {
+            return Ok(self.readers.events(*next, PageLimits::DEFAULT).await?);
         }
+        let mut snapshot = self.readers.snapshot().await?;
+        *next = snapshot.first_whole().await?.unwrap_or(1);
+        Ok(snapshot.events(*next, PageLimits::DEFAULT).await?)
+    }
+
+    /// What there is instead of `from`, when the next event that was found is `found`.
+    async fn out_of_range(&self, from: i64, found: i64) -> Result<AppError, AppError> {
+        let earliest = self.readers.snapshot().await?.first_whole().await?;
+        Ok(AppError::OutOfRange { from, earliest: earliest.unwrap_or(found).max(found) })
+    }
+
+    /// A run and the next page of its events, as of one moment.
+    async fn of_run(&self, run_id: &RunId, next: i64) -> Result<(RunSummary, EventPage), AppError> {
+        let mut snapshot = self.readers.snapshot().await?;
+        let run = snapshot.summary(run_id).await?.ok_or_else(|| AppError::not_found(run_id))?;
+        Ok((run, snapshot.events_of(run_id.as_str(), next, PageLimits::DEFAULT).await?))
     }
 }
 
-/// Every event from `from` on; 0 is the first that is there.
+/// Every event from `from` on; 0 is the first from which on none was removed.
 pub(super) async fn events(mut watcher: Watcher, from: i64) -> Result<EventStream, AppError> {
-    if from > 0 {
-        watcher.check_range(from).await?;
+    if from > 0
+        && let Some(earliest) = watcher.readers.snapshot().await?.first_whole().await?
+        && from < earliest
+    {
+        return Err(AppError::OutOfRange { from, earliest });
     }
     let stream = async_stream::try_stream! {
         let mut next = from;
         loop {
             watcher.committed(next.max(1)).await?;
-            let page = watcher.readers.events(next, PageLimits::DEFAULT).await?;
+            let page = watcher.page(&mut next).await?;
             for event in in_order(page) {
                 let event = event?;
-                if next > 0 && event.sequence != next {
-                    Err(AppError::OutOfRange { from: next, earliest: event.sequence })?;
+                if event.sequence != next {
+                    // The ledger was cut past this watcher.
+                    Err(watcher.out_of_range(next, event.sequence).await?)?;
                 }
                 next = event.sequence + 1;
                 yield event;
@@ -67,30 +87,30 @@ pub(super) async fn events(mut watcher: Watcher, from: i64) -> Result<EventStrea
     Ok(stream.boxed())
 }
 
-/// The events of one run from `from` on, up to the last one of a terminal run.
+/// The events of one run from `from` on, up to the one that made it terminal: what is kept and removed of it afterwards is
+/// told to nobody who watches it, however late they came.
 pub(super) async fn run(mut watcher: Watcher, run_id: RunId, from: i64) -> Result<EventStream, AppError> {
-    let summary = watcher.readers.summary(&run_id).await?.ok_or_else(|| AppError::not_found(&run_id))?;
-    watcher.check_range(from.max(summary.first_sequence)).await?;
+    watcher.readers.summary(&run_id).await?.ok_or_else(|| AppError::not_found(&run_id))?;
     let stream = async_stream::try_stream! {
-        let mut next = from.max(summary.first_sequence);
+        let mut next = from;
         let mut committed = 0;
         loop {
             watcher.committed(committed + 1).await?;
             // Whatever is committed from here on wakes the next wait.
             committed = *watcher.committed.borrow();
-            let now = watcher.readers.summary(&run_id).await?.ok_or_else(|| AppError::not_found(&run_id))?;
-            if now.last_sequence < next {
-                if now.status.is_terminal() {
+            let (run, page) = watcher.of_run(&run_id, next).await?;
+            let last = run.end_sequence.unwrap_or(run.last_sequence);
+            if last < next {
+                if run.end_sequence.is_some() {
                     break;
                 }
                 continue;
             }
             committed = 0;
-            let page = watcher.readers.events_of(&run_id, next, PageLimits::DEFAULT).await?;
-            if page.is_empty() {
+            if page.first().is_none_or(|first| first.sequence > last) {
                 Err(AppError::Damaged(format!("run `{run_id}` has lost events from {next} on").into()))?;
             }
-            for event in in_order(page) {
+            for event in in_order(page).take_while(|event| event.as_ref().map_or(true, |event| event.sequence <= last)) {
                 let event = event?;
                 next = event.sequence + 1;
                 yield event;

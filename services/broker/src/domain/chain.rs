@@ -94,12 +94,15 @@ pub(crate) fn raw_hash(digest: &Digest) -> Vec<u8> {
     digest.as_str().as_bytes().chunks_exact(2).map(|pair| value(pair[0]) << 4 | value(pair[1])).collect()
 }
 
+/// Gives `write` the encoding of one field of the table above.
+pub(super) fn encode_field(bytes: &[u8], mut write: impl FnMut(&[u8])) {
+    write(&(bytes.len() as u64).to_be_bytes());
+    write(bytes);
+}
+
 fn hash_of(event: &Event) -> Digest {
     let mut sha = sha2::Sha256::new();
-    let mut field = |bytes: &[u8]| {
-        sha.update((bytes.len() as u64).to_be_bytes());
-        sha.update(bytes);
-    };
+    let mut field = |bytes: &[u8]| encode_field(bytes, |part| sha.update(part));
     field(FORMAT);
     field(&raw_hash(&event.previous_hash));
     field(&event.sequence.to_be_bytes());

@@ -1,6 +1,6 @@
 use jiff::Timestamp;
 use mosaic_ids::{Digest, RequestId, RunId};
-use mosaic_record::{Actor, Refusal, RunEvent, StepFacts, StepState};
+use mosaic_record::{Actor, Pruned, Refusal, RunEvent, StepFacts, StepState};
 
 /// Something that somebody wants written.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,6 +53,8 @@ pub(crate) enum Change {
     ConfirmCancel { epoch: i64 },
     Lose { epoch: i64 },
     Report { epoch: i64, reports: Vec<Report> },
+    Keep { kept: bool },
+    Prune(Pruned),
 }
 
 /// One thing that the runner saw.

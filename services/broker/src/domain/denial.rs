@@ -1,4 +1,4 @@
-use mosaic_ids::{RequestId, RunId};
+use mosaic_ids::{Name, RequestId, RunId};
 use mosaic_record::{Actor, IllegalEvent, Refusal};
 
 /// Why a command is not carried out. Nothing was written then.
@@ -30,6 +30,12 @@ pub(crate) enum Denial {
     NotItsSession { run_id: RunId, actor: Actor },
     #[error("`{kind}` is not for a runner to report")]
     NotAReport { kind: &'static str },
+    #[error("run `{run_id}` is kept and nothing of it is removed; `mosaic keep --undo {run_id}` lets it go")]
+    Kept { run_id: RunId },
+    #[error("session `{session}` is used by run `{run_id}`, which is not over")]
+    SessionLive { session: Name, run_id: String },
+    #[error("run `{run_id}` is removed already; nothing of it is left to keep")]
+    NothingToKeep { run_id: RunId },
 }
 
 /// What kind of answer a denial is.
@@ -45,21 +51,26 @@ impl Denial {
         match self {
             Self::NotFound { .. } => DenialKind::NotFound,
             Self::StaleEpoch { .. } | Self::Released { .. } => DenialKind::Refused(Refusal::StaleLease),
-            Self::NotItsSession { .. } => DenialKind::Refused(Refusal::NotPermitted),
+            Self::NotItsSession { .. } | Self::Kept { .. } => DenialKind::Refused(Refusal::NotPermitted),
+            Self::SessionLive { .. } => DenialKind::Refused(Refusal::SessionLive),
             Self::Superseded { .. } => DenialKind::Refused(Refusal::Superseded),
             Self::OtherSpec { .. }
             | Self::Illegal { .. }
             | Self::PreparedBefore { .. }
             | Self::NotAsked { .. }
             | Self::ReportGap { .. }
-            | Self::NotAReport { .. } => DenialKind::Refused(Refusal::InvalidRequest),
+            | Self::NotAReport { .. }
+            | Self::NothingToKeep { .. } => DenialKind::Refused(Refusal::InvalidRequest),
         }
     }
 
     /// Every value of the message, by its name.
     pub(crate) fn values(&self) -> Vec<(&'static str, String)> {
         match self {
-            Self::NotFound { run_id } | Self::NotAsked { run_id } => vec![("run_id", run_id.to_string())],
+            Self::NotFound { run_id }
+            | Self::NotAsked { run_id }
+            | Self::Kept { run_id }
+            | Self::NothingToKeep { run_id } => vec![("run_id", run_id.to_string())],
             Self::OtherSpec { request_id, run_id } => {
                 vec![("request_id", request_id.to_string()), ("run_id", run_id.to_string())]
             }
@@ -87,6 +98,9 @@ impl Denial {
             }
             Self::NotItsSession { run_id, actor } => {
                 vec![("run_id", run_id.to_string()), ("actor", actor.to_string())]
+            }
+            Self::SessionLive { session, run_id } => {
+                vec![("session", session.to_string()), ("run_id", run_id.clone())]
             }
             Self::NotAReport { kind } => vec![("kind", (*kind).to_owned())],
         }

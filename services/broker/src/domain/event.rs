@@ -1,6 +1,6 @@
 use jiff::Timestamp;
 use mosaic_ids::Digest;
-use mosaic_record::{Actor, EventMeta, RunEvent};
+use mosaic_record::{Actor, EventMeta, LedgerEvent, RunEvent};
 use uuid::Uuid;
 
 /// One entry of the ledger.
@@ -16,7 +16,7 @@ pub(crate) struct Event {
     pub(crate) kind: String,
     /// Who caused it.
     pub(crate) actor: Actor,
-    /// What it happened to: a run's id.
+    /// What it happened to: a run's id, or what [`LedgerEvent::subject`] says.
     pub(crate) subject: String,
     /// JSON, byte for byte as it is hashed.
     pub(crate) payload: String,
@@ -34,10 +34,30 @@ impl Event {
         EventMeta { time: self.time, actor: self.actor.clone(), trace_id: self.trace_id.clone() }
     }
 
-    /// Its payload.
+    /// True when it happened to a run.
+    pub(crate) fn is_of_run(&self) -> bool {
+        is_of_run(&self.subject)
+    }
+
+    /// True when it happened to the ledger, and subject and kind are those of its payload.
+    pub(crate) fn is_of_ledger(&self) -> bool {
+        self.ledger_event().is_ok_and(|event| event.kind() == self.kind && event.subject() == self.subject)
+    }
+
+    /// Its payload, for one that happened to a run.
     pub(crate) fn run_event(&self) -> Result<RunEvent, serde_json::Error> {
         serde_json::from_str(&self.payload)
     }
+
+    /// Its payload, for one that happened to the ledger.
+    pub(crate) fn ledger_event(&self) -> Result<LedgerEvent, serde_json::Error> {
+        serde_json::from_str(&self.payload)
+    }
+}
+
+/// True for the subject of what happens to a run, whether or not there is such a run.
+pub(crate) fn is_of_run(subject: &str) -> bool {
+    subject.starts_with("r-")
 }
 
 /// An event that has no place in the chain yet.
@@ -55,6 +75,20 @@ pub(crate) struct Draft {
     pub(crate) payload: String,
     /// W3C trace id.
     pub(crate) trace_id: Option<String>,
+}
+
+impl Draft {
+    /// Something that happens to the ledger.
+    pub(crate) fn of_ledger(time: Timestamp, actor: Actor, event: &LedgerEvent) -> Self {
+        Self {
+            time,
+            kind: event.kind(),
+            actor,
+            subject: event.subject(),
+            payload: serde_json::to_string(event).expect("an event has string keys and no failing type"),
+            trace_id: None,
+        }
+    }
 }
 
 /// Nanoseconds since 1970; a time beyond the years 1677 to 2262 becomes the nearest that 64 bits hold.

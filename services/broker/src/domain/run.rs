@@ -1,6 +1,6 @@
 use jiff::Timestamp;
 use mosaic_ids::{Digest, Name, RequestId, RunId};
-use mosaic_record::{EventMeta, IllegalEvent, RunEvent, RunRecord, RunSpec, RunStatus};
+use mosaic_record::{EventMeta, IllegalEvent, RunEvent, RunPart, RunRecord, RunSpec, RunStatus};
 
 /// What the broker knows about a run: its record, and what fences its writers.
 ///
@@ -25,6 +25,8 @@ pub(crate) struct Run {
     pub(crate) first_sequence: i64,
     /// Sequence of its last event.
     pub(crate) last_sequence: i64,
+    /// Sequence of the event that made it terminal.
+    pub(crate) end_sequence: Option<i64>,
 }
 
 /// What lists show of a run.
@@ -45,6 +47,9 @@ pub(crate) struct RunSummary {
     pub(crate) epoch: i64,
     pub(crate) first_sequence: i64,
     pub(crate) last_sequence: i64,
+    pub(crate) end_sequence: Option<i64>,
+    pub(crate) kept: bool,
+    pub(crate) record_pruned: bool,
 }
 
 /// What makes two specs the same: everything but the span of the call, which is another one when a request is sent again.
@@ -78,6 +83,7 @@ impl Run {
             reported: 0,
             first_sequence: sequence,
             last_sequence: sequence,
+            end_sequence: None,
         })
     }
 
@@ -94,6 +100,9 @@ impl Run {
             RunEvent::Preparing { epoch } => run.prepared_epoch = Some(*epoch),
             event if event.is_report() => run.reported += 1,
             _ => {}
+        }
+        if run.record.status.is_terminal() && run.end_sequence.is_none() {
+            run.end_sequence = Some(sequence);
         }
         Ok(run)
     }
@@ -122,6 +131,9 @@ impl Run {
             epoch: self.epoch,
             first_sequence: self.first_sequence,
             last_sequence: self.last_sequence,
+            end_sequence: self.end_sequence,
+            kept: record.kept,
+            record_pruned: record.is_pruned(RunPart::Record),
         }
     }
 }

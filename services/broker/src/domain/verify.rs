@@ -1,6 +1,6 @@
 use mosaic_ids::{Digest, RunId};
 
-use super::{Event, Head, Run, RunSummary};
+use super::{Event, Head, Recorded, RetainedWalk, Run, RunSummary};
 
 /// Most faults that are told.
 const MAX_FAULTS: usize = 100;
@@ -41,38 +41,87 @@ impl Faults {
     }
 }
 
-/// Walks the whole ledger in order and proves its chain.
+/// Walks the whole ledger in order and proves its chain, and what is left before it when the ledger was cut.
 #[derive(Debug)]
 pub(crate) struct ChainWalk {
     head: Head,
     head_known: bool,
     events: i64,
+    /// Until the first event after the cut.
+    cut: Option<LeftOfCut>,
+}
+
+/// What is left of the events up to a cut.
+#[derive(Debug)]
+struct LeftOfCut {
+    recorded: Recorded,
+    walk: RetainedWalk,
+    readable: bool,
 }
 
 impl ChainWalk {
-    /// A walk that begins before the first event.
-    pub(crate) fn new() -> Self {
-        Self { head: Head::empty(), head_known: true, events: 0 }
+    /// A walk that begins before the first event of a ledger with this newest checkpoint.
+    pub(crate) fn new(newest: Option<&Recorded>) -> Self {
+        let cut = newest.map(|recorded| LeftOfCut {
+            recorded: recorded.clone(),
+            walk: RetainedWalk::default(),
+            readable: true,
+        });
+        Self { head: Head::empty(), head_known: true, events: 0, cut }
     }
 
     /// Takes the next event.
     pub(crate) fn event(&mut self, event: &Event, faults: &mut Faults) {
+        self.pass_cut(event.sequence, faults);
+        self.events += 1;
+        if let Some(cut) = &mut self.cut {
+            cut.walk.event(event.sequence, &event.hash);
+            if event.sequence != self.head.sequence + 1 {
+                // What was between them was removed.
+                self.head.sequence = event.sequence - 1;
+                self.head_known = false;
+            }
+        }
         if !self.head_known {
             self.head.hash = event.previous_hash.clone();
         }
         self.head_known = true;
-        self.events += 1;
         for broken in self.head.check(event) {
             faults.add(event.sequence, "", format_args!("event {}: {broken}", event.sequence));
+        }
+        if !event.is_of_run() && !event.is_of_ledger() {
+            let message = "is neither of a run nor what it is called";
+            faults.add(event.sequence, "", format_args!("event {}: {message}", event.sequence));
         }
     }
 
     /// Takes the next event, which can't be read.
     pub(crate) fn damaged(&mut self, sequence: i64, why: impl std::fmt::Display, faults: &mut Faults) {
+        self.pass_cut(sequence, faults);
+        if let Some(cut) = &mut self.cut {
+            cut.readable = false;
+        }
         faults.add(sequence, "", why);
         self.events += 1;
         self.head.sequence = sequence;
         self.head_known = false;
+    }
+
+    /// When `next` is the first event after the cut: proves what was left before it, and goes on from the cut.
+    fn pass_cut(&mut self, next: i64, faults: &mut Faults) {
+        let Some(cut) = self.cut.take_if(|cut| next > cut.recorded.checkpoint.sequence) else { return };
+        let checkpoint = cut.recorded.checkpoint;
+        let left = cut.walk.finish();
+        if cut.readable && left.events != checkpoint.retained_events {
+            let (found, retained) = (left.events, checkpoint.retained_events);
+            let message = format_args!("{found} events are left up to event {}, not {retained}", checkpoint.sequence);
+            faults.add(cut.recorded.sequence, "", message);
+        } else if cut.readable && left.digest != checkpoint.retained_digest {
+            let message = format_args!("what is left up to event {} is not what was signed", checkpoint.sequence);
+            faults.add(cut.recorded.sequence, "", message);
+        }
+        self.head = Head { sequence: checkpoint.sequence, hash: checkpoint.hash };
+        self.head_known = true;
     }
 
     /// Number of events so far.

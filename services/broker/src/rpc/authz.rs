@@ -3,6 +3,8 @@ use mosaic_rpc::{Allow, Rule};
 
 const ALL: &[Allow] = &[Allow::Operator, Allow::Service(Broker), Allow::Service(Launcher), Allow::Service(Runner)];
 const LAUNCHER: &[Allow] = &[Allow::Service(Launcher)];
+const OPERATOR: &[Allow] = &[Allow::Operator];
+const OPERATOR_AND_LAUNCHER: &[Allow] = &[Allow::Operator, Allow::Service(Launcher)];
 const RUNNER: &[Allow] = &[Allow::Service(Runner)];
 
 /// Who may call what: one line an rpc.
@@ -21,8 +23,13 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { method: "/mosaic.broker.v1.RunService/ConfirmCancel", allow: LAUNCHER },
     Rule { method: "/mosaic.broker.v1.RunService/LoseRun", allow: LAUNCHER },
     Rule { method: "/mosaic.broker.v1.RunService/ReportRun", allow: RUNNER },
+    Rule { method: "/mosaic.broker.v1.RunService/ReportRuns", allow: RUNNER },
     Rule { method: "/mosaic.broker.v1.LedgerService/WatchEvents", allow: ALL },
     Rule { method: "/mosaic.broker.v1.LedgerService/VerifyLedger", allow: ALL },
+    Rule { method: "/mosaic.broker.v1.RetentionService/KeepRun", allow: OPERATOR },
+    Rule { method: "/mosaic.broker.v1.RetentionService/PruneRun", allow: LAUNCHER },
+    Rule { method: "/mosaic.broker.v1.RetentionService/PruneSession", allow: LAUNCHER },
+    Rule { method: "/mosaic.broker.v1.RetentionService/CutLedger", allow: OPERATOR_AND_LAUNCHER },
 ];
 
 #[cfg(test)]

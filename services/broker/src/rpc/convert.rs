@@ -1,5 +1,7 @@
 //! Between the wire and the domain: what comes in is checked here, once, and an error names the field.
 
+pub(super) mod retention;
+
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -76,7 +78,17 @@ pub(super) fn refusal(request: pb::RefuseRunRequest) -> Result<(RunId, Change), 
     Ok((run_id(request.run_id)?, change))
 }
 
-pub(super) fn reports(reports: Vec<pb::Report>) -> Result<Vec<Report>, RpcError> {
+pub(super) fn report_request(request: pb::ReportRunRequest) -> Result<(RunId, Change), RpcError> {
+    let reports = reports(request.reports)?;
+    Ok((run_id(request.run_id)?, Change::Report { epoch: request.epoch, reports }))
+}
+
+/// A stream has a request under this tag that is not answered yet.
+pub(super) fn repeated_tag(tag: i64) -> RpcError {
+    invalid("tag", format!("{tag} is still unanswered")).with("tag", tag)
+}
+
+fn reports(reports: Vec<pb::Report>) -> Result<Vec<Report>, RpcError> {
     if !(1..=REPORTS).contains(&reports.len()) {
         return Err(invalid("reports", format!("{}; 1 to {REPORTS}", reports.len())));
     }
@@ -180,6 +192,8 @@ pub(super) fn summary_to_pb(run: RunSummary) -> pb::Run {
         cancel_requested: run.cancel_requested,
         record: String::new(),
         spec: String::new(),
+        kept: run.kept,
+        record_pruned: run.record_pruned,
     }
 }
 

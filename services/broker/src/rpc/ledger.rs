@@ -43,6 +43,7 @@ impl LedgerService for Ledger {
             runs: verdict.runs,
             head_hash: verdict.head_hash.as_ref().map(raw_hash).unwrap_or_default(),
             faults: verdict.faults.into_iter().map(convert::fault_to_pb).collect(),
+            checkpoint: verdict.checkpoint.as_ref().map(convert::retention::checkpoint_to_pb),
         }))
     }
 }

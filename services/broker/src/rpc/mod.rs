@@ -3,15 +3,18 @@
 mod authz;
 mod convert;
 mod ledger;
+mod report_stream;
+mod retention;
 mod runs;
 
 use std::sync::Arc;
 
 pub(crate) use authz::RULES;
 use mosaic_proto::broker::v1::ledger_service_server::LedgerServiceServer;
+use mosaic_proto::broker::v1::retention_service_server::RetentionServiceServer;
 use mosaic_proto::broker::v1::run_service_server::RunServiceServer;
 use mosaic_record::Refusal;
-use mosaic_rpc::{MAX_MESSAGE_BYTES, RpcError};
+use mosaic_rpc::{MAX_MESSAGE_BYTES, Reason, RpcError};
 use tonic::service::Routes;
 
 use crate::app::{AppError, Broker};
@@ -23,8 +26,10 @@ pub(crate) fn routes(broker: Broker) -> Routes {
     let runs = RunServiceServer::new(runs::Runs { broker: Arc::clone(&broker) })
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
         .max_encoding_message_size(MAX_MESSAGE_BYTES);
-    let ledger = LedgerServiceServer::new(ledger::Ledger { broker }).max_encoding_message_size(MAX_MESSAGE_BYTES);
-    Routes::new(runs).add_service(ledger)
+    let ledger = LedgerServiceServer::new(ledger::Ledger { broker: Arc::clone(&broker) })
+        .max_encoding_message_size(MAX_MESSAGE_BYTES);
+    let retention = RetentionServiceServer::new(retention::Retention { broker });
+    Routes::new(runs).add_service(ledger).add_service(retention)
 }
 
 /// How an error of the use cases is told to callers.
@@ -50,6 +55,11 @@ fn rpc_error(error: AppError) -> RpcError {
         }
         // The writer has logged why.
         AppError::Unwritable | AppError::Stopping => RpcError::unavailable(error.to_string()),
+        AppError::NotIntact => RpcError {
+            reason: Reason::Internal,
+            message: error.to_string(),
+            metadata: std::collections::HashMap::new(),
+        },
         AppError::Damaged(_) => RpcError::internal(&error),
     }
 }

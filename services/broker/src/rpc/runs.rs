@@ -5,9 +5,9 @@ use futures::{Stream, StreamExt as _};
 use mosaic_proto::broker::v1 as pb;
 use mosaic_proto::broker::v1::run_service_server::RunService;
 use mosaic_rpc::{Caller, RpcError, page_size};
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 
-use super::{convert, rpc_error};
+use super::{convert, report_stream, rpc_error};
 use crate::app::Broker;
 use crate::domain::Change;
 use crate::writer::Written;
@@ -31,6 +31,7 @@ fn run(written: &Written) -> Option<pb::Run> {
 
 #[tonic::async_trait]
 impl RunService for Runs {
+    type ReportRunsStream = Pin<Box<dyn Stream<Item = Result<pb::ReportRunsResponse, Status>> + Send>>;
     type WatchRunStream = Pin<Box<dyn Stream<Item = Result<pb::WatchRunResponse, Status>> + Send>>;
 
     async fn create_run(
@@ -167,9 +168,17 @@ impl RunService for Runs {
         request: Request<pb::ReportRunRequest>,
     ) -> Result<Response<pb::ReportRunResponse>, Status> {
         let caller = Caller::of(&request)?;
-        let pb::ReportRunRequest { run_id, epoch, reports } = request.into_inner();
-        let reports = convert::reports(reports)?;
-        let written = self.change(caller, run_id, Change::Report { epoch, reports }).await?;
+        let (run_id, change) = convert::report_request(request.into_inner())?;
+        let written = self.broker.change(caller.actor, run_id, change).await.map_err(rpc_error)?;
         Ok(Response::new(pb::ReportRunResponse { accepted: written.run.reported, run: run(&written) }))
+    }
+
+    async fn report_runs(
+        &self,
+        request: Request<Streaming<pb::ReportRunsRequest>>,
+    ) -> Result<Response<Self::ReportRunsStream>, Status> {
+        let caller = Caller::of(&request)?;
+        let answers = report_stream::answers(Arc::clone(&self.broker), caller.actor, request.into_inner());
+        Ok(Response::new(Box::pin(answers)))
     }
 }

@@ -18,9 +18,11 @@ pub(crate) enum StoreError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A statement changed another number of rows than the one that was meant.
-    #[error("a statement changed {changed} rows instead of one")]
+    /// A statement changed another number of rows than was meant.
+    #[error("a statement changed {changed} rows instead of {meant}")]
     RowsAffected {
+        /// How many it was to change.
+        meant: u64,
         /// How many it changed.
         changed: u64,
     },
@@ -41,7 +43,8 @@ impl StoreError {
     }
 }
 
-/// Fails unless exactly one row was changed.
-pub(super) fn exactly_one(changed: u64) -> Result<(), StoreError> {
-    if changed == 1 { Ok(()) } else { Err(StoreError::RowsAffected { changed }) }
+/// Fails unless exactly `meant` rows were changed.
+pub(super) fn exactly(meant: usize, changed: u64) -> Result<(), StoreError> {
+    let meant = meant as u64;
+    if changed == meant { Ok(()) } else { Err(StoreError::RowsAffected { meant, changed }) }
 }

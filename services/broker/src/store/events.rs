@@ -1,7 +1,13 @@
-use sqlx::sqlite::SqliteConnection;
+use std::sync::LazyLock;
+
+use mosaic_ids::RunId;
+use sqlx::Arguments as _;
+use sqlx::error::BoxDynError;
+use sqlx::sqlite::{SqliteArguments, SqliteConnection};
 
 use super::StoreError;
-use super::error::exactly_one;
+use super::error::exactly;
+use super::rows::{Family, filled};
 use crate::domain::{Event, from_nanos, to_nanos};
 
 /// How much one page of events holds: at least one event, then no more than these.
@@ -37,13 +43,13 @@ impl From<EventRow> for StoredEvent {
 }
 
 #[derive(Debug, sqlx::FromRow)]
-struct EventRow {
+pub(super) struct EventRow {
     sequence: i64,
     event_id: String,
     time_ns: i64,
     kind: String,
     actor: String,
-    subject: String,
+    pub(super) subject: String,
     trace_id: Option<String>,
     previous_hash: String,
     hash: String,
@@ -74,31 +80,45 @@ fn digest(text: String, row: &str, column: &'static str) -> Result<mosaic_ids::D
     text.try_into().map_err(StoreError::damaged::<mosaic_ids::InvalidDigest>(row, column))
 }
 
-/// Appends one sealed event.
-pub(super) async fn insert(connection: &mut SqliteConnection, event: &Event) -> Result<(), StoreError> {
-    let result = sqlx::query(
-        "
-        INSERT INTO events (
+static INSERT: LazyLock<Family> = LazyLock::new(|| {
+    let head = "
+        INSERT OR FAIL INTO events (
             sequence, event_id, time_ns, kind, actor, subject,
             trace_id, previous_hash, hash, payload_bytes, payload
         )
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-        ",
-    )
-    .bind(event.sequence)
-    .bind(event.id.to_string())
-    .bind(to_nanos(event.time))
-    .bind(&event.kind)
-    .bind(event.actor.to_string())
-    .bind(&event.subject)
-    .bind(&event.trace_id)
-    .bind(event.previous_hash.as_str())
-    .bind(event.hash.as_str())
-    .bind(i64::try_from(event.payload.len()).unwrap_or(i64::MAX))
-    .bind(&event.payload)
-    .execute(connection)
-    .await?;
-    exactly_one(result.rows_affected())
+        VALUES ";
+    Family::new(head, "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", "")
+});
+
+/// Appends sealed events.
+pub(super) async fn insert(connection: &mut SqliteConnection, events: Vec<Event>) -> Result<(), StoreError> {
+    let number = events.len();
+    let mut events = events.into_iter();
+    for (text, rows) in INSERT.exactly(number) {
+        let mut arguments = SqliteArguments::default();
+        arguments.reserve(rows * 11, 0);
+        for event in events.by_ref().take(rows) {
+            bind(&mut arguments, event).map_err(sqlx::Error::Encode)?;
+        }
+        let result = sqlx::query_with(text, arguments).execute(&mut *connection).await?;
+        exactly(rows, result.rows_affected())?;
+    }
+    Ok(())
+}
+
+/// One row of [`INSERT`].
+fn bind(row: &mut SqliteArguments, event: Event) -> Result<(), BoxDynError> {
+    row.add(event.sequence)?;
+    row.add(event.id.to_string())?;
+    row.add(to_nanos(event.time))?;
+    row.add(event.kind)?;
+    row.add(event.actor.to_string())?;
+    row.add(event.subject)?;
+    row.add(event.trace_id)?;
+    row.add(String::from(event.previous_hash))?;
+    row.add(String::from(event.hash))?;
+    row.add(i64::try_from(event.payload.len()).unwrap_or(i64::MAX))?;
+    row.add(event.payload)
 }
 
 /// Sequence and hash of the last event.
@@ -194,25 +214,28 @@ pub(super) async fn page_of(
     Ok(rows.into_iter().map(StoredEvent::from).collect())
 }
 
-/// Sequences and payloads of a subject's events of one kind, in order. For kinds of which a subject has few.
-pub(super) async fn of_kind(
-    connection: &mut SqliteConnection,
-    subject: &str,
-    kind: &str,
-) -> Result<Vec<(i64, String)>, StoreError> {
-    let rows = sqlx::query_as(
-        "
-        SELECT sequence, payload
+static SELECT_STEPS: LazyLock<Family> = LazyLock::new(|| {
+    let head = "
+        SELECT subject, sequence, payload
         FROM events
-        WHERE subject = $1 AND kind = $2
-        ORDER BY sequence
-        ",
-    )
-    .bind(subject)
-    .bind(kind)
-    .fetch_all(connection)
-    .await?;
-    Ok(rows)
+        WHERE kind = 'run.step' AND subject IN (";
+    Family::new(head, "?", ") ORDER BY sequence")
+});
+
+/// Subject, sequence and payload of every `run.step` of these runs, those of each in order.
+pub(super) async fn steps(
+    connection: &mut SqliteConnection,
+    runs: &[&RunId],
+) -> Result<Vec<(String, i64, String)>, StoreError> {
+    let mut steps = Vec::new();
+    for (text, runs, repeats) in SELECT_STEPS.at_least(runs) {
+        let mut select = sqlx::query_as(text);
+        for run_id in filled(runs, repeats) {
+            select = select.bind(run_id.as_str());
+        }
+        steps.append(&mut select.fetch_all(&mut *connection).await?);
+    }
+    Ok(steps)
 }
 
 /// Payload of the event with this sequence.
@@ -224,7 +247,7 @@ pub(super) async fn payload(connection: &mut SqliteConnection, sequence: i64) ->
     Ok(payload)
 }
 
-/// First event and name of each subject that has events and no run; at most `limit`.
+/// First event and name of each run that has events and no row; at most `limit`.
 pub(super) async fn without_run(
     connection: &mut SqliteConnection,
     limit: i64,
@@ -233,8 +256,9 @@ pub(super) async fn without_run(
         "
         SELECT MIN(sequence), subject
         FROM events
-        WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.run_id = events.subject)
+        WHERE subject >= 'r-' AND subject < 'r.'
         GROUP BY subject
+        HAVING NOT EXISTS (SELECT 1 FROM runs WHERE runs.run_id = events.subject)
         ORDER BY MIN(sequence)
         LIMIT $1
         ",
@@ -243,6 +267,22 @@ pub(super) async fn without_run(
     .fetch_all(connection)
     .await?;
     Ok(rows)
+}
+
+/// The event of the newest checkpoint.
+pub(super) async fn newest_checkpoint(connection: &mut SqliteConnection) -> Result<Option<StoredEvent>, StoreError> {
+    let row: Option<EventRow> = sqlx::query_as(
+        "
+        SELECT sequence, event_id, time_ns, kind, actor, subject, trace_id, previous_hash, hash, payload
+        FROM events
+        WHERE subject = 'ledger'
+        ORDER BY sequence DESC
+        LIMIT 1
+        ",
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(row.map(StoredEvent::from))
 }
 
 /// The last sequence of `sizes` such that all payloads up to it fit `bytes`; the first one always does.

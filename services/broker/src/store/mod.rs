@@ -4,9 +4,12 @@
 //! with `synchronous=FULL`. What is here runs on PostgreSQL too, except the options in [`Store::open`], `BEGIN IMMEDIATE`
 //! and the care for the write-ahead log (`wal.rs`); a snapshot is `BEGIN` here and `REPEATABLE READ` there.
 
+mod cut;
 mod error;
 mod events;
+mod proof;
 mod readers;
+mod rows;
 mod runs;
 mod wal;
 mod writes;
@@ -14,12 +17,17 @@ mod writes;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub(crate) use cut::RunToCut;
 pub(crate) use error::StoreError;
 pub(crate) use events::{EventPage, PageLimits};
+pub(crate) use proof::{Candidate, StoredRow};
 pub(crate) use readers::{Readers, Snapshot};
+pub(crate) use runs::StoredRun;
 use sqlx::Connection as _;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-pub(crate) use writes::{WriteBatch, WriteConnection};
+use sqlx::sqlite::{
+    SqliteAutoVacuum, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
+};
+pub(crate) use writes::WriteConnection;
 
 /// Readers at once; each holds its connection for one page.
 const READERS: u32 = 4;
@@ -29,6 +37,10 @@ const READER_WAIT: Duration = Duration::from_secs(10);
 
 /// How long a connection waits for a lock of another process, for example of a backup.
 const BUSY: Duration = Duration::from_secs(5);
+
+/// Length of the write-ahead log at which a commit moves it into the database: 16 MiB. The rows of live runs are written
+/// again and again, so a longer log moves each of their pages once instead of many times.
+const CHECKPOINT_PAGES: &str = "4096";
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("migrations/sqlite");
 
@@ -45,7 +57,9 @@ impl Store {
     /// # Errors
     /// When it can't be opened, or its schema is newer than this build.
     pub(crate) async fn open(path: &Path) -> Result<Self, StoreError> {
-        let mut connection = SqliteConnection::connect_with(&options(path).create_if_missing(true)).await?;
+        // Counts only for a database that is made now: space that a cut of the ledger frees can be given back.
+        let making = options(path).create_if_missing(true).auto_vacuum(SqliteAutoVacuum::Incremental);
+        let mut connection = SqliteConnection::connect_with(&making).await?;
         MIGRATIONS.run(&mut connection).await?;
         connection.close().await?;
         let pool = SqlitePoolOptions::new()
@@ -66,7 +80,8 @@ impl Store {
     /// # Errors
     /// When the ledger can't be opened.
     pub(crate) async fn writer(&self) -> Result<WriteConnection, StoreError> {
-        let connection = SqliteConnection::connect_with(&options(&self.path)).await?;
+        let options = options(&self.path).pragma("wal_autocheckpoint", CHECKPOINT_PAGES);
+        let connection = SqliteConnection::connect_with(&options).await?;
         Ok(WriteConnection::new(connection, &self.path))
     }
 

@@ -15,7 +15,7 @@ pub(crate) struct Readers {
 /// The ledger as it is at one moment, whatever is written meanwhile.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
-    transaction: Transaction<'static, Sqlite>,
+    pub(super) transaction: Transaction<'static, Sqlite>,
 }
 
 impl Readers {
@@ -38,29 +38,6 @@ impl Readers {
     pub(crate) async fn events(&self, from: i64, limits: PageLimits) -> Result<EventPage, StoreError> {
         let mut connection = self.pool.acquire().await?;
         events::page(connection.acquire().await?, from, limits).await
-    }
-
-    /// The next page of one run.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub(crate) async fn events_of(
-        &self,
-        run_id: &RunId,
-        from: i64,
-        limits: PageLimits,
-    ) -> Result<EventPage, StoreError> {
-        let mut connection = self.pool.acquire().await?;
-        events::page_of(connection.acquire().await?, run_id.as_str(), from, limits).await
-    }
-
-    /// Sequence of the first event that is still there.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub(crate) async fn earliest(&self) -> Result<Option<i64>, StoreError> {
-        let mut connection = self.pool.acquire().await?;
-        events::earliest(connection.acquire().await?).await
     }
 
     /// What lists show of one run.
@@ -145,14 +122,6 @@ impl Snapshot {
         limits: PageLimits,
     ) -> Result<EventPage, StoreError> {
         events::page_of(&mut self.transaction, subject, from, limits).await
-    }
-
-    /// First sequences and ids of the runs after `after`.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub(crate) async fn run_ids(&mut self, after: i64, limit: i64) -> Result<Vec<(i64, String)>, StoreError> {
-        runs::ids_after(&mut self.transaction, after, limit).await
     }
 
     /// Subjects that have events and no run, with the sequence of their first event.

@@ -1,16 +1,21 @@
+use std::sync::{Arc, LazyLock};
+
 use jiff::Timestamp;
 use mosaic_ids::{Digest, Name, RequestId, RunId};
 use mosaic_record::{RunRecord, RunStatus};
-use sqlx::sqlite::SqliteConnection;
+use sqlx::Arguments as _;
+use sqlx::error::BoxDynError;
+use sqlx::sqlite::{SqliteArguments, SqliteConnection};
 
 use super::StoreError;
-use super::error::exactly_one;
+use super::error::exactly;
+use super::rows::{Family, filled};
 use crate::domain::{Run, RunSummary, from_nanos, to_nanos};
 
 /// What the writer needs of a run.
 #[derive(Debug, sqlx::FromRow)]
-struct RunRow {
-    run_id: String,
+pub(super) struct RunRow {
+    pub(super) run_id: String,
     request_id: String,
     request_digest: String,
     epoch: i64,
@@ -19,6 +24,7 @@ struct RunRow {
     reported: i64,
     first_sequence: i64,
     last_sequence: i64,
+    end_sequence: Option<i64>,
     record: String,
 }
 
@@ -29,7 +35,7 @@ macro_rules! select_runs {
             "
             SELECT
                 run_id, request_id, request_digest, epoch, holder,
-                prepared_epoch, reported, first_sequence, last_sequence, record
+                prepared_epoch, reported, first_sequence, last_sequence, end_sequence, record
             FROM runs
             ",
             $rest
@@ -58,13 +64,14 @@ impl TryFrom<RunRow> for Run {
             reported: row.reported,
             first_sequence: row.first_sequence,
             last_sequence: row.last_sequence,
+            end_sequence: row.end_sequence,
         })
     }
 }
 
 /// What lists show of a run.
 #[derive(Debug, sqlx::FromRow)]
-struct SummaryRow {
+pub(super) struct SummaryRow {
     run_id: String,
     status: String,
     reason: Option<String>,
@@ -80,6 +87,9 @@ struct SummaryRow {
     epoch: i64,
     first_sequence: i64,
     last_sequence: i64,
+    end_sequence: Option<i64>,
+    kept: bool,
+    record_pruned: bool,
 }
 
 /// Selects [`SummaryRow`]s.
@@ -89,7 +99,8 @@ macro_rules! select_summaries {
             "
             SELECT
                 run_id, status, reason, created_ns, started_ns, finished_ns, task_id, adapter,
-                model, workspace, session, cancel_requested, epoch, first_sequence, last_sequence
+                model, workspace, session, cancel_requested, epoch, first_sequence, last_sequence,
+                end_sequence, kept, record_pruned
             FROM runs
             ",
             $rest
@@ -118,9 +129,21 @@ impl TryFrom<SummaryRow> for RunSummary {
             epoch: row.epoch,
             first_sequence: row.first_sequence,
             last_sequence: row.last_sequence,
+            end_sequence: row.end_sequence,
+            kept: row.kept,
+            record_pruned: row.record_pruned,
             run_id: RunId::try_from(row.run_id).map_err(StoreError::damaged(&id, "run_id"))?,
         })
     }
+}
+
+/// All of a row, read once.
+#[derive(Debug, sqlx::FromRow)]
+pub(super) struct WholeRow {
+    #[sqlx(flatten)]
+    pub(super) run: RunRow,
+    #[sqlx(flatten)]
+    pub(super) summary: SummaryRow,
 }
 
 /// The run with this id.
@@ -130,16 +153,60 @@ pub(super) async fn find(connection: &mut SqliteConnection, run_id: &RunId) -> R
     row.map(Run::try_from).transpose()
 }
 
-/// The run that a request made.
-pub(super) async fn find_by_request(
+static SELECT_BY_ID: LazyLock<Family> = LazyLock::new(|| Family::new(select_runs!("WHERE run_id IN ("), "?", ")"));
+
+static SELECT_BY_REQUEST: LazyLock<Family> =
+    LazyLock::new(|| Family::new(select_runs!("WHERE request_id IN ("), "?", ")"));
+
+/// A run as it was found; one that is damaged still has its ids.
+#[derive(Debug)]
+pub(crate) struct StoredRun {
+    /// Its id, as it is stored.
+    pub(crate) run_id: String,
+    /// The request that made it, as it is stored.
+    pub(crate) request_id: String,
+    /// The run.
+    pub(crate) run: Result<Run, StoreError>,
+}
+
+impl From<RunRow> for StoredRun {
+    fn from(row: RunRow) -> Self {
+        Self { run_id: row.run_id.clone(), request_id: row.request_id.clone(), run: row.try_into() }
+    }
+}
+
+/// Those of these runs that are there.
+pub(super) async fn find_all(
     connection: &mut SqliteConnection,
-    request_id: &RequestId,
-) -> Result<Option<Run>, StoreError> {
-    let row: Option<RunRow> = sqlx::query_as(select_runs!("WHERE request_id = $1"))
-        .bind(request_id.as_str())
-        .fetch_optional(connection)
-        .await?;
-    row.map(Run::try_from).transpose()
+    run_ids: &[&RunId],
+) -> Result<Vec<StoredRun>, StoreError> {
+    look_up(connection, &SELECT_BY_ID, run_ids, |run_id| run_id.as_str()).await
+}
+
+/// The runs that these requests made, as far as they made some.
+pub(super) async fn find_all_by_request(
+    connection: &mut SqliteConnection,
+    request_ids: &[&RequestId],
+) -> Result<Vec<StoredRun>, StoreError> {
+    look_up(connection, &SELECT_BY_REQUEST, request_ids, |request_id| request_id.as_str()).await
+}
+
+async fn look_up<T>(
+    connection: &mut SqliteConnection,
+    family: &'static Family,
+    keys: &[T],
+    text_of: impl Fn(&T) -> &str,
+) -> Result<Vec<StoredRun>, StoreError> {
+    let mut found = Vec::new();
+    for (text, keys, repeats) in family.at_least(keys) {
+        let mut select = sqlx::query_as(text);
+        for key in filled(keys, repeats) {
+            select = select.bind(text_of(key));
+        }
+        let rows: Vec<RunRow> = select.fetch_all(&mut *connection).await?;
+        found.extend(rows.into_iter().map(StoredRun::from));
+    }
+    Ok(found)
 }
 
 /// The columns that lists show of one run.
@@ -204,18 +271,15 @@ pub(super) async fn ids_after(
     Ok(rows)
 }
 
-/// Writes a new run, or all of a run that is there.
-pub(super) async fn save(connection: &mut SqliteConnection, run: &Run) -> Result<(), StoreError> {
-    let summary = run.summary();
-    let nanos = |time: Option<Timestamp>| time.map(to_nanos);
-    let result = sqlx::query(
-        "
-        INSERT INTO runs (
+static UPSERT: LazyLock<Family> = LazyLock::new(|| {
+    let head = "
+        INSERT OR FAIL INTO runs (
             run_id, request_id, request_digest, status, reason, created_ns, started_ns, finished_ns, task_id, adapter,
             model, workspace, session, cancel_requested, epoch, holder, prepared_epoch, reported,
-            first_sequence, last_sequence, record
+            first_sequence, last_sequence, end_sequence, kept, record_pruned, record
         )
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
+        VALUES ";
+    let tail = "
         ON CONFLICT (run_id) DO UPDATE SET
             status = excluded.status,
             reason = excluded.reason,
@@ -227,31 +291,56 @@ pub(super) async fn save(connection: &mut SqliteConnection, run: &Run) -> Result
             prepared_epoch = excluded.prepared_epoch,
             reported = excluded.reported,
             last_sequence = excluded.last_sequence,
-            record = excluded.record
-        ",
-    )
-    .bind(summary.run_id.as_str())
-    .bind(run.request_id.as_str())
-    .bind(run.request_digest.as_str())
-    .bind(summary.status.as_str())
-    .bind(summary.reason)
-    .bind(to_nanos(summary.created_at))
-    .bind(nanos(summary.started_at))
-    .bind(nanos(summary.finished_at))
-    .bind(summary.task_id.as_str())
-    .bind(summary.adapter.as_str())
-    .bind(summary.model)
-    .bind(summary.workspace)
-    .bind(summary.session.as_ref().map(Name::as_str))
-    .bind(summary.cancel_requested)
-    .bind(run.epoch)
-    .bind(run.holder.as_ref().map(RequestId::as_str))
-    .bind(run.prepared_epoch)
-    .bind(run.reported)
-    .bind(run.first_sequence)
-    .bind(run.last_sequence)
-    .bind(serde_json::to_string(&run.record).expect("a record has string keys and no failing type"))
-    .execute(connection)
-    .await?;
-    exactly_one(result.rows_affected())
+            end_sequence = excluded.end_sequence,
+            kept = excluded.kept,
+            record_pruned = excluded.record_pruned,
+            record = excluded.record";
+    Family::new(head, "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", tail)
+});
+
+/// Writes new runs, and all of runs that are there; each run once.
+pub(super) async fn save(connection: &mut SqliteConnection, runs: &[Arc<Run>]) -> Result<(), StoreError> {
+    let mut left = runs;
+    for (text, rows) in UPSERT.exactly(runs.len()) {
+        let (piece, rest) = left.split_at(rows);
+        left = rest;
+        let mut arguments = SqliteArguments::default();
+        arguments.reserve(rows * 24, 0);
+        for run in piece {
+            bind(&mut arguments, run).map_err(sqlx::Error::Encode)?;
+        }
+        let result = sqlx::query_with(text, arguments).execute(&mut *connection).await?;
+        exactly(rows, result.rows_affected())?;
+    }
+    Ok(())
+}
+
+/// One row of [`UPSERT`].
+fn bind(row: &mut SqliteArguments, run: &Run) -> Result<(), BoxDynError> {
+    let summary = run.summary();
+    let nanos = |time: Option<Timestamp>| time.map(to_nanos);
+    row.add(String::from(summary.run_id))?;
+    row.add(run.request_id.to_string())?;
+    row.add(run.request_digest.to_string())?;
+    row.add(summary.status.as_str())?;
+    row.add(summary.reason)?;
+    row.add(to_nanos(summary.created_at))?;
+    row.add(nanos(summary.started_at))?;
+    row.add(nanos(summary.finished_at))?;
+    row.add(String::from(summary.task_id))?;
+    row.add(String::from(summary.adapter))?;
+    row.add(summary.model)?;
+    row.add(summary.workspace)?;
+    row.add(summary.session.map(String::from))?;
+    row.add(summary.cancel_requested)?;
+    row.add(run.epoch)?;
+    row.add(run.holder.as_ref().map(ToString::to_string))?;
+    row.add(run.prepared_epoch)?;
+    row.add(run.reported)?;
+    row.add(run.first_sequence)?;
+    row.add(run.last_sequence)?;
+    row.add(run.end_sequence)?;
+    row.add(summary.kept)?;
+    row.add(summary.record_pruned)?;
+    row.add(serde_json::to_string(&run.record).expect("a record has string keys and no failing type"))
 }

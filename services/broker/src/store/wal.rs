@@ -36,6 +36,11 @@ impl WalKeeper {
         if size <= LIMIT_BYTES || self.last_attempt.is_some_and(|attempt| attempt.elapsed() < RETRY) {
             return Ok(());
         }
+        self.empty(connection).await
+    }
+
+    /// Empties the log, unless a reader keeps it.
+    pub(super) async fn empty(&mut self, connection: &mut SqliteConnection) -> Result<(), StoreError> {
         self.last_attempt = Some(Instant::now());
         sqlx::query("PRAGMA busy_timeout = 50").execute(&mut *connection).await?;
         let emptied = sqlx::query_as("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(&mut *connection).await;
@@ -43,7 +48,7 @@ impl WalKeeper {
         sqlx::query("PRAGMA busy_timeout = 5000").execute(connection).await?;
         let (busy, pages, moved): (i64, i64, i64) = emptied?;
         if busy != 0 {
-            tracing::debug!(wal.bytes = size, wal.pages = pages, wal.moved = moved, "A reader keeps the log long");
+            tracing::debug!(wal.pages = pages, wal.moved = moved, "A reader keeps the log long");
         }
         Ok(())
     }

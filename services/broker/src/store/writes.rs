@@ -1,24 +1,48 @@
 use std::path::Path;
+use std::sync::Arc;
 
 use mosaic_ids::{RequestId, RunId};
-use mosaic_record::{RunEvent, StepState};
+use mosaic_record::RunEvent;
 use sqlx::sqlite::{Sqlite, SqliteConnection};
 use sqlx::{Connection as _, Transaction};
 
-use super::{StoreError, events, runs, wal::WalKeeper};
-use crate::domain::{Event, Head, Run};
+use super::{StoreError, StoredRun, events, runs, wal::WalKeeper};
+use crate::domain::{Event, Head, RecordedStep, Run};
 
 /// The one connection that writes.
 #[derive(Debug)]
 pub(crate) struct WriteConnection {
-    connection: SqliteConnection,
+    pub(super) connection: SqliteConnection,
     wal: WalKeeper,
 }
 
 /// One transaction of the writer; dropped without a commit, nothing of it happened.
 #[derive(Debug)]
 pub(crate) struct WriteBatch<'a> {
-    transaction: Transaction<'a, Sqlite>,
+    pub(super) transaction: Transaction<'a, Sqlite>,
+}
+
+/// A step as it was found; one that is damaged still has its run.
+#[derive(Debug)]
+pub(crate) struct StoredStep {
+    /// Its run's id, as it is stored.
+    pub(crate) run_id: String,
+    /// The step.
+    pub(crate) step: Result<RecordedStep, StoreError>,
+}
+
+impl From<(String, i64, String)> for StoredStep {
+    fn from((run_id, sequence, payload): (String, i64, String)) -> Self {
+        let damaged = |why: Box<dyn std::error::Error + Send + Sync>| {
+            StoreError::damaged(&format!("event {sequence}"), "payload")(why)
+        };
+        let step = match serde_json::from_str(&payload) {
+            Ok(RunEvent::Step { epoch, step, state, .. }) => Ok(RecordedStep { epoch, step, state, sequence }),
+            Ok(other) => Err(damaged(format!("it is `{}`", other.kind()).into())),
+            Err(error) => Err(damaged(error.into())),
+        };
+        Self { run_id, step }
+    }
 }
 
 impl WriteConnection {
@@ -33,6 +57,31 @@ impl WriteConnection {
     pub(crate) async fn head(&mut self) -> Result<Head, StoreError> {
         let last = events::last(&mut self.connection).await?;
         Ok(last.map_or_else(Head::empty, |(sequence, hash)| Head { sequence, hash }))
+    }
+
+    /// Those of these runs that are there.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) async fn runs(&mut self, run_ids: &[&RunId]) -> Result<Vec<StoredRun>, StoreError> {
+        runs::find_all(&mut self.connection, run_ids).await
+    }
+
+    /// The runs that these requests made, as far as they made some.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) async fn runs_by_request(&mut self, request_ids: &[&RequestId]) -> Result<Vec<StoredRun>, StoreError> {
+        runs::find_all_by_request(&mut self.connection, request_ids).await
+    }
+
+    /// Every step that these runs have recorded.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) async fn steps(&mut self, run_ids: &[&RunId]) -> Result<Vec<StoredStep>, StoreError> {
+        let steps = events::steps(&mut self.connection, run_ids).await?;
+        Ok(steps.into_iter().map(StoredStep::from).collect())
     }
 
     /// Begins a transaction that holds the write lock from its start.
@@ -51,63 +100,34 @@ impl WriteConnection {
         self.wal.relieve(&mut self.connection).await
     }
 
+    /// Takes the write-ahead log into the database now, which also gives the space back that the database has lost.
+    ///
+    /// # Errors
+    /// When the database fails; a reader that keeps the log is none.
+    pub(crate) async fn empty_wal(&mut self) -> Result<(), StoreError> {
+        self.wal.empty(&mut self.connection).await
+    }
+
     pub(super) async fn close(self) -> Result<(), StoreError> {
         Ok(self.connection.close().await?)
     }
 }
 
 impl WriteBatch<'_> {
-    /// The run with this id.
-    ///
-    /// # Errors
-    /// When the database fails or the row is damaged.
-    pub(crate) async fn find(&mut self, run_id: &RunId) -> Result<Option<Run>, StoreError> {
-        runs::find(&mut self.transaction, run_id).await
-    }
-
-    /// The run that a request made.
-    ///
-    /// # Errors
-    /// When the database fails or the row is damaged.
-    pub(crate) async fn find_by_request(&mut self, request_id: &RequestId) -> Result<Option<Run>, StoreError> {
-        runs::find_by_request(&mut self.transaction, request_id).await
-    }
-
-    /// Sequence of the event that recorded this step under this epoch.
-    ///
-    /// # Errors
-    /// When the database fails or an event is damaged.
-    pub(crate) async fn recorded_step(
-        &mut self,
-        run_id: &RunId,
-        wanted: (i64, &str, StepState),
-    ) -> Result<Option<i64>, StoreError> {
-        for (sequence, payload) in events::of_kind(&mut self.transaction, run_id.as_str(), "run.step").await? {
-            let name = format!("event {sequence}");
-            let event = serde_json::from_str(&payload).map_err(StoreError::damaged(&name, "payload"))?;
-            if let RunEvent::Step { epoch, step, state, .. } = event
-                && (epoch, step.as_str(), state) == wanted
-            {
-                return Ok(Some(sequence));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Appends a sealed event.
+    /// Appends sealed events.
     ///
     /// # Errors
     /// When the database fails.
-    pub(crate) async fn append(&mut self, event: &Event) -> Result<(), StoreError> {
-        events::insert(&mut self.transaction, event).await
+    pub(crate) async fn append(&mut self, events: Vec<Event>) -> Result<(), StoreError> {
+        events::insert(&mut self.transaction, events).await
     }
 
-    /// Writes what a run has become.
+    /// Writes what runs have become; each run once.
     ///
     /// # Errors
     /// When the database fails.
-    pub(crate) async fn save(&mut self, run: &Run) -> Result<(), StoreError> {
-        runs::save(&mut self.transaction, run).await
+    pub(crate) async fn save(&mut self, runs: &[Arc<Run>]) -> Result<(), StoreError> {
+        runs::save(&mut self.transaction, runs).await
     }
 
     /// Puts all of it on disk.

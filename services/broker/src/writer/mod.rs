@@ -7,11 +7,16 @@
 //! of the chain, the leases) is as it was; it opens the database anew and reads the end of the chain from there.
 
 mod batch;
+mod errand;
+mod known;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use errand::Errand;
+use known::{Kept, Known};
 use mosaic_lifecycle::{Clock, Lifecycle};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tracing::Instrument as _;
@@ -22,8 +27,11 @@ use crate::store::{Store, StoreError, WriteConnection};
 /// Commands that wait at once.
 const QUEUE: usize = 1024;
 
+/// Errands that wait at once.
+const ERRANDS: usize = 16;
+
 /// Commands of one transaction.
-const BATCH_COMMANDS: usize = 256;
+const BATCH_COMMANDS: usize = 512;
 
 /// Text of one transaction, in bytes, beyond its first command.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
@@ -38,7 +46,7 @@ pub(crate) type Random = Box<dyn FnMut() -> u64 + Send>;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Written {
     /// The run afterwards.
-    pub(crate) run: Run,
+    pub(crate) run: Arc<Run>,
     /// True when this command appended an event.
     pub(crate) changed: bool,
     /// Sequence of the event that carried it out, now or when it was given before.
@@ -53,7 +61,7 @@ pub(crate) enum WriteError {
     Denied(Denial),
     /// What is stored of the run is damaged.
     #[error(transparent)]
-    Damaged(StoreError),
+    Damaged(Arc<StoreError>),
     /// The database failed or the broker is stopping; the same command may succeed later.
     #[error("the ledger can't be written now")]
     Unavailable,
@@ -82,6 +90,7 @@ impl Counts {
 #[derive(Debug, Clone)]
 pub(crate) struct Writer {
     jobs: mpsc::Sender<Job>,
+    errands: mpsc::Sender<Errand>,
     waiting: Arc<Semaphore>,
 }
 
@@ -116,12 +125,21 @@ impl Writer {
         let mut connection = world.store.writer().await?;
         let head = connection.head().await?;
         let (jobs, queue) = mpsc::channel(QUEUE);
+        let (errands, errand_queue) = mpsc::channel(ERRANDS);
         let (committed, watched) = watch::channel(head.sequence);
         let counts = Arc::new(Counts::default());
         let leases = Leases::new(world.term, world.clock.monotonic());
-        let task = Task { world, connection: Some(connection), head, leases, committed, counts: Arc::clone(&counts) };
-        lifecycle.spawn("write", task.run(queue));
-        Ok((Self { jobs, waiting: Arc::new(Semaphore::new(WAITING_KIB)) }, watched, counts))
+        let task = Task {
+            world,
+            connection: Some(connection),
+            head,
+            kept: Kept::default(),
+            leases,
+            committed,
+            counts: Arc::clone(&counts),
+        };
+        lifecycle.spawn("write", task.run(queue, errand_queue));
+        Ok((Self { jobs, errands, waiting: Arc::new(Semaphore::new(WAITING_KIB)) }, watched, counts))
     }
 
     /// Has `command` carried out, and returns when what it wrote is on disk.
@@ -129,6 +147,18 @@ impl Writer {
     /// # Errors
     /// See [`WriteError`].
     pub(crate) async fn execute(&self, command: Command) -> Result<Written, WriteError> {
+        self.submit(command).await?.await
+    }
+
+    /// Puts `command` into the queue: those that are put there one after the other are carried out in that order. What is
+    /// returned is done when what the command wrote is on disk.
+    ///
+    /// # Errors
+    /// When the writer has ended.
+    pub(crate) async fn submit(
+        &self,
+        command: Command,
+    ) -> Result<impl Future<Output = Result<Written, WriteError>> + use<>, WriteError> {
         let weight = command.weight();
         let kib = u32::try_from((weight / 1024).clamp(1, WAITING_KIB)).expect("clamped");
         let waiting =
@@ -136,7 +166,7 @@ impl Writer {
         let (answer, answered) = oneshot::channel();
         let job = Job { command, weight, answer, _waiting: waiting };
         self.jobs.send(job).await.map_err(|_ended| WriteError::Unavailable)?;
-        answered.await.map_err(|_dropped| WriteError::Unavailable)?
+        Ok(async { answered.await.map_err(|_dropped| WriteError::Unavailable)? })
     }
 }
 
@@ -146,16 +176,23 @@ struct Task {
     /// None after a failure, until the next batch.
     connection: Option<WriteConnection>,
     head: Head,
+    kept: Kept,
     leases: Leases,
     committed: watch::Sender<i64>,
     counts: Arc<Counts>,
 }
 
 impl Task {
-    async fn run(mut self, mut queue: mpsc::Receiver<Job>) {
-        while let Some(first) = queue.recv().await {
-            let jobs = fill(first, &mut queue);
-            self.carry_out(jobs).await;
+    async fn run(mut self, mut queue: mpsc::Receiver<Job>, mut errands: mpsc::Receiver<Errand>) {
+        loop {
+            tokio::select! {
+                first = queue.recv() => {
+                    let Some(first) = first else { break };
+                    let jobs = fill(first, &mut queue);
+                    self.carry_out(jobs).await;
+                }
+                Some(errand) = errands.recv() => self.run_errand(errand).await,
+            }
         }
         if let Err(error) = self.world.store.close(self.connection).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "Could not close the ledger in order");
@@ -174,6 +211,7 @@ impl Task {
                     "Could not write to the ledger; its commands have failed"
                 );
                 self.connection = None;
+                self.kept.forget();
                 jobs.iter().map(|_| Err(WriteError::Unavailable)).collect()
             }
         };
@@ -184,32 +222,32 @@ impl Task {
     }
 
     async fn write(&mut self, commands: &[&Command]) -> Result<Vec<batch::Answer>, StoreError> {
-        let connection = match &mut self.connection {
-            Some(connection) => connection,
-            none => {
-                let mut connection = self.world.store.writer().await?;
-                self.head = connection.head().await?;
-                none.insert(connection)
-            }
-        };
+        let connection = opened(&self.world.store, &mut self.connection, &mut self.head).await?;
+        let known = Known::read(connection, &self.kept, commands).await?;
         let now = self.world.clock.monotonic();
         let mut batch = batch::Batch {
-            store: connection.begin().await?,
+            known,
             head: self.head.clone(),
             leases: self.leases.stage(),
             clock: self.world.clock.as_ref(),
             now,
             random: &mut self.world.random,
+            events: Vec::new(),
+            changed: HashMap::new(),
         };
-        let mut answers = Vec::with_capacity(commands.len());
-        for command in commands {
-            answers.push(batch.command(command).await?);
+        let answers = commands.iter().map(|command| batch.command(command)).collect();
+        let outcome = batch.outcome();
+        if !outcome.runs.is_empty() {
+            let mut transaction = connection.begin().await?;
+            transaction.append(outcome.events).await?;
+            transaction.save(&outcome.runs).await?;
+            transaction.commit().await?;
         }
-        let (head, leases) = batch.commit().await?;
 
-        self.leases.apply(leases, now);
-        let events = head.sequence - self.head.sequence;
-        self.head = head;
+        self.leases.apply(outcome.leases, now);
+        self.kept.take(outcome.known);
+        let events = outcome.head.sequence - self.head.sequence;
+        self.head = outcome.head;
         if events > 0 {
             self.counts.commits.fetch_add(1, Ordering::Relaxed);
             self.counts.events.fetch_add(events.unsigned_abs(), Ordering::Relaxed);
@@ -220,6 +258,22 @@ impl Task {
             }
         }
         Ok(answers)
+    }
+}
+
+/// The connection, opened anew after a failure; the end of the chain is then read from it.
+async fn opened<'a>(
+    store: &Store,
+    connection: &'a mut Option<WriteConnection>,
+    head: &mut Head,
+) -> Result<&'a mut WriteConnection, StoreError> {
+    match connection {
+        Some(connection) => Ok(connection),
+        none => {
+            let mut connection = store.writer().await?;
+            *head = connection.head().await?;
+            Ok(none.insert(connection))
+        }
     }
 }
 

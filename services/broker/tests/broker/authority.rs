@@ -18,6 +18,28 @@ async fn only_the_launcher_makes_runs_and_only_the_runner_reports() {
 }
 
 #[tokio::test]
+async fn only_the_operator_keeps_and_only_the_launcher_removes() {
+    let bed = Bed::start().await;
+    let run_id = queued(&bed, "q").await;
+    for service in [Some(Service::Launcher), Some(Service::Runner), Some(Service::Broker)] {
+        let keep = pb::KeepRunRequest { run_id: run_id.clone(), kept: true };
+        assert_eq!(reason(bed.retention(service).keep_run(keep).await), "not-permitted", "{service:?}");
+    }
+    for service in [None, Some(Service::Runner), Some(Service::Broker)] {
+        let mut retention = bed.retention(service);
+        let part = pb::RunPart::Output.into();
+        let prune = pb::PruneRunRequest { run_id: run_id.clone(), part, freed_bytes: 0, archive: None };
+        assert_eq!(reason(retention.prune_run(prune).await), "not-permitted", "{service:?}");
+        let session = pb::PruneSessionRequest { session: "talk".to_owned(), freed_bytes: 0 };
+        assert_eq!(reason(retention.prune_session(session).await), "not-permitted", "{service:?}");
+    }
+    for (service, allowed) in [(None, true), (Some(Service::Runner), false), (Some(Service::Broker), false)] {
+        let cut = bed.retention(service).cut_ledger(pb::CutLedgerRequest { dry_run: true }).await;
+        assert_eq!(cut.is_ok(), allowed, "{service:?}");
+    }
+}
+
+#[tokio::test]
 async fn an_event_names_whom_a_service_acts_for() {
     let bed = Bed::start().await;
     let request = pb::CreateRunRequest { request_id: "q".to_owned(), spec: spec("do it") };

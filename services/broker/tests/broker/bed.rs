@@ -9,12 +9,14 @@ use mosaic_data_root::{Credentials, DataRoot, Service};
 use mosaic_lifecycle::ManualClock;
 use mosaic_proto::broker::v1 as pb;
 use mosaic_proto::broker::v1::ledger_service_client::LedgerServiceClient;
+use mosaic_proto::broker::v1::retention_service_client::RetentionServiceClient;
 use mosaic_proto::broker::v1::run_service_client::RunServiceClient;
 use mosaic_rpc::{AuthedChannel, Dial, MAX_MESSAGE_BYTES, RpcError};
 use tonic::Status;
 
 pub(crate) type Runs = RunServiceClient<AuthedChannel>;
 pub(crate) type Ledger = LedgerServiceClient<AuthedChannel>;
+pub(crate) type Retention = RetentionServiceClient<AuthedChannel>;
 
 /// How long anything may take that has no reason to wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -98,6 +100,11 @@ impl Bed {
         LedgerServiceClient::new(self.channel(None)).max_decoding_message_size(MAX_MESSAGE_BYTES)
     }
 
+    /// What is kept and what may go, as `service` or as the operator.
+    pub(crate) fn retention(&self, service: Option<Service>) -> Retention {
+        RetentionServiceClient::new(self.channel(service))
+    }
+
     /// A connection past the broker, as somebody has who tampers with its file.
     pub(crate) async fn raw(&self) -> sqlx::SqliteConnection {
         use sqlx::Connection as _;
@@ -138,6 +145,26 @@ pub(crate) async fn queued(bed: &Bed, request_id: &str) -> String {
 pub(crate) async fn claim(runs: &mut Runs, run_id: &str, holder: &str) -> Result<pb::ClaimRunResponse, Status> {
     let request = pb::ClaimRunRequest { run_id: run_id.to_owned(), holder: holder.to_owned() };
     runs.claim_run(request).await.map(tonic::Response::into_inner)
+}
+
+/// Id of a run that was cancelled before it ran: three events.
+pub(crate) async fn over(bed: &Bed, request_id: &str) -> String {
+    let run_id = queued(bed, request_id).await;
+    bed.launcher().cancel_run(pb::CancelRunRequest { run_id: run_id.clone() }).await.expect("cancelled");
+    run_id
+}
+
+/// Records that `part` of a run is removed.
+pub(crate) async fn prune(bed: &Bed, run_id: &str, part: pb::RunPart) -> Result<pb::Run, Status> {
+    let request = pb::PruneRunRequest { run_id: run_id.to_owned(), part: part.into(), freed_bytes: 7, archive: None };
+    let pruned = bed.retention(Some(Service::Launcher)).prune_run(request).await?;
+    Ok(pruned.into_inner().run.expect("a run"))
+}
+
+/// Cuts the ledger, as the launcher.
+pub(crate) async fn cut(bed: &Bed) -> Result<pb::CutLedgerResponse, Status> {
+    let request = pb::CutLedgerRequest { dry_run: false };
+    bed.retention(Some(Service::Launcher)).cut_ledger(request).await.map(tonic::Response::into_inner)
 }
 
 /// Id of a run that is prepared under epoch 1.

@@ -9,7 +9,7 @@ use tokio::process::{Child, Command};
 use crate::bed::{Bed, create, soak, soon};
 
 /// The broker as a process of its own, on the data root of `bed`.
-async fn start_process(bed: &Bed) -> Child {
+pub(crate) async fn start_process(bed: &Bed) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mosaic-broker"));
     command.arg("--data-root").arg(bed.root.path()).env_clear().stdin(Stdio::null());
     command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
@@ -22,6 +22,13 @@ async fn start_process(bed: &Bed) -> Child {
     };
     soon(serves).await;
     child
+}
+
+/// Kills the process, and is done when it is gone.
+pub(crate) async fn kill(child: &mut Child) {
+    let pid = i32::try_from(child.id().expect("alive")).expect("a pid");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).expect("killed");
+    child.wait().await.expect("reaped");
 }
 
 /// One call that changes nothing.
@@ -69,19 +76,17 @@ async fn a_killed_broker_has_everything_that_it_acknowledged() {
         let mut child = start_process(&bed).await;
         let dead = AtomicBool::new(false);
         let before = acknowledged.lock().expect("no panic").len();
-        let kill = async {
+        let kill_in_time = async {
             // Somewhere in the middle of a few hundred writes, later in each round.
             let enough = before + 100 + 37 * round as usize;
             while acknowledged.lock().expect("no panic").len() < enough {
                 tokio::task::yield_now().await;
             }
-            let pid = i32::try_from(child.id().expect("alive")).expect("a pid");
-            nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).expect("killed");
-            child.wait().await.expect("reaped");
+            kill(&mut child).await;
             dead.store(true, Ordering::SeqCst);
         };
         let writers = (0..64).map(|writer| write(&bed, format!("q-{round}-{writer}"), &acknowledged, &dead));
-        let all = async { tokio::join!(kill, disturb(&bed, &dead), futures::future::join_all(writers)) };
+        let all = async { tokio::join!(kill_in_time, disturb(&bed, &dead), futures::future::join_all(writers)) };
         soon(all).await;
     }
 

@@ -3,6 +3,7 @@
 use mosaic_proto::broker::v1 as pb;
 
 use crate::bed::{Bed, ENDED, RUNNING, prepared, queued, send};
+use crate::pipelining::report_through;
 
 async fn verdict(bed: &Bed) -> pb::VerifyLedgerResponse {
     bed.ledger().verify_ledger(pb::VerifyLedgerRequest {}).await.expect("verified").into_inner()
@@ -117,4 +118,24 @@ async fn at_most_a_hundred_faults_are_told() {
     sqlx::raw_sql("UPDATE events SET payload = '{}'").execute(&mut raw).await.expect("tampered");
     let verdict = verdict(&bed).await;
     assert_eq!((verdict.faults.len(), verdict.intact, verdict.events), (100, false, 120));
+}
+
+#[tokio::test]
+async fn short_and_long_runs_side_by_side_are_all_proven() {
+    let bed = Bed::start().await;
+    let mut events = 0;
+    for number in 0..300 {
+        let run_id = prepared(&bed, &format!("q-{number}")).await;
+        // More events than are read at once, of the first, one in between and the last.
+        let reports = if [0, 140, 299].contains(&number) { 1500 } else { number % 3 };
+        report_through(&bed, &run_id, 1, 1..=reports, |_, _| ()).await.expect("taken");
+        events += 3 + reports;
+    }
+    assert_eq!(bed.assert_intact().await, events);
+
+    let mut raw = bed.raw().await;
+    let tamper = "UPDATE runs SET reported = reported + 1 WHERE request_id IN ('q-0', 'q-7', 'q-140', 'q-299')";
+    sqlx::query(tamper).execute(&mut raw).await.expect("tampered");
+    let verdict = verdict(&bed).await;
+    assert_eq!((verdict.runs, verdict.events, verdict.faults.len()), (300, events, 4), "{:?}", verdict.faults);
 }

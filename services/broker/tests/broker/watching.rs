@@ -2,7 +2,7 @@ use mosaic_proto::broker::v1 as pb;
 use mosaic_rpc::RpcError;
 use tonic::{Status, Streaming};
 
-use crate::bed::{Bed, ENDED, RUNNING, TURN_DONE, prepared, queued, reason, send, soak, soon};
+use crate::bed::{Bed, ENDED, RUNNING, TURN_DONE, cut, over, prepared, prune, queued, reason, send, soak, soon, spec};
 
 async fn watch_all(bed: &Bed, from_sequence: i64) -> Result<Streaming<pb::WatchEventsResponse>, Status> {
     bed.ledger().watch_events(pb::WatchEventsRequest { from_sequence }).await.map(tonic::Response::into_inner)
@@ -64,17 +64,72 @@ async fn positions_that_do_not_exist_are_refused() {
 async fn a_cursor_older_than_the_ledger_is_out_of_range_and_the_run_is_untouched() {
     let bed = Bed::start().await;
     let run_id = prepared(&bed, "q").await;
-    let mut raw = bed.raw().await;
-    sqlx::query("DELETE FROM events WHERE sequence < 3").execute(&mut raw).await.expect("cut");
+    let gone = over(&bed, "gone").await;
+    prune(&bed, &gone, pb::RunPart::Record).await.expect("removed");
+    let cut = cut(&bed).await.expect("cut").checkpoint.expect("a checkpoint").sequence;
+    assert_eq!(cut, 7, "three events of each run, and that one is removed");
 
-    assert_eq!(reason(watch_all(&bed, 2).await), "out-of-range");
-    assert_eq!(reason(watch_run(&bed, &run_id, 0).await), "out-of-range");
-    let refused = RpcError::from_status(&watch_all(&bed, 1).await.expect_err("refused"));
-    assert_eq!(refused.metadata.get("earliest").map(String::as_str), Some("3"));
-    let mut from_the_first = watch_all(&bed, 0).await.expect("watched");
-    let event = soon(from_the_first.message()).await.expect("no error").expect("an event").event;
-    assert_eq!(event.expect("an event").sequence, 3);
-    send(&mut bed.runner(), &run_id, 1, &[(1, RUNNING)]).await.expect("the run goes on");
+    for from in [1, 2, 7] {
+        let refused = RpcError::from_status(&watch_all(&bed, from).await.expect_err("refused"));
+        assert_eq!(refused.reason.as_str(), "out-of-range", "from {from}");
+        assert_eq!(refused.metadata.get("earliest").map(String::as_str), Some("8"));
+    }
+    for from in [0, 8] {
+        let mut watch = watch_all(&bed, from).await.expect("watched");
+        let event = soon(watch.message()).await.expect("no error").expect("an event").event.expect("an event");
+        assert_eq!((event.sequence, event.kind.as_str()), (8, "ledger.checkpoint"));
+    }
+    assert_eq!(reason(watch_run(&bed, &gone, 0).await), "not-found");
+    let whole = watch_run(&bed, &run_id, 0).await.expect("watched");
+    send(&mut bed.runner(), &run_id, 1, &[(1, RUNNING), (2, ENDED)]).await.expect("the run goes on");
+    assert_eq!(sequences(whole).await, [1, 2, 3, 9, 10]);
+}
+
+#[tokio::test]
+async fn a_watcher_that_the_cut_overtakes_is_told_so_and_sees_no_gap() {
+    let bed = Bed::start().await;
+    let mut launcher = bed.launcher();
+    let mut runs = Vec::new();
+    // More than is under way to a client that does not read.
+    for number in 0..120 {
+        let spec = spec(&"x".repeat(100 * 1024));
+        let request = pb::CreateRunRequest { request_id: format!("q-{number}"), spec };
+        let run = launcher.create_run(request).await.expect("created").into_inner().run.expect("a run");
+        launcher.cancel_run(pb::CancelRunRequest { run_id: run.run_id.clone() }).await.expect("cancelled");
+        runs.push(run.run_id);
+    }
+    let mut watch = watch_all(&bed, 0).await.expect("watched");
+    soon(watch.message()).await.expect("no error").expect("the first event");
+    for run_id in &runs {
+        prune(&bed, run_id, pb::RunPart::Record).await.expect("removed");
+    }
+    let cut = cut(&bed).await.expect("cut").checkpoint.expect("a checkpoint").sequence;
+
+    let mut next = 2;
+    let ended = loop {
+        match soon(watch.message()).await {
+            Ok(response) => assert_eq!(response.and_then(|response| response.event).expect("an event").sequence, next),
+            Err(status) => break RpcError::from_status(&status),
+        }
+        next += 1;
+    };
+    assert_eq!(ended.reason.as_str(), "out-of-range");
+    assert!(next <= cut, "{next} of {cut}");
+    assert_eq!(ended.metadata.get("earliest"), Some(&(cut + 1).to_string()));
+}
+
+#[tokio::test]
+async fn a_watch_of_a_run_ends_with_it_whatever_is_kept_and_removed_later() {
+    let bed = Bed::start().await;
+    let run_id = over(&bed, "q").await;
+    let live = watch_run(&bed, &run_id, 0).await.expect("watched");
+    for part in [pb::RunPart::Output, pb::RunPart::Record] {
+        prune(&bed, &run_id, part).await.expect("removed");
+    }
+    assert_eq!(sequences(live).await, [1, 2, 3]);
+    for (from, expected) in [(0, &[1, 2, 3][..]), (3, &[3]), (4, &[]), (5, &[]), (6, &[])] {
+        assert_eq!(sequences(watch_run(&bed, &run_id, from).await.expect("watched")).await, expected, "from {from}");
+    }
 }
 
 /// Reads the ledger up to `last`, cut off and resumed after each few events.

@@ -64,11 +64,15 @@ async fn a_failed_transaction_fails_its_commands_and_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn a_damaged_run_fails_alone() {
-    let bed = Bed::start().await;
+    let mut bed = Bed::start().await;
     let damaged = prepared(&bed, "q").await;
+    // What a broker works on it has in memory, so the damage is done to one that is not there.
+    bed.stop_broker().await;
     let mut raw = bed.raw().await;
     let damage = sqlx::query("UPDATE runs SET record = '{' WHERE run_id = $1").bind(&damaged);
     damage.execute(&mut raw).await.expect("damaged");
+    drop(raw);
+    bed.start_broker().await;
     assert_eq!(reason(send(&mut bed.runner(), &damaged, 1, &[(1, crate::bed::RUNNING)]).await), "internal");
     queued(&bed, "another").await;
 }

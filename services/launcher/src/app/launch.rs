@@ -65,6 +65,7 @@ impl App {
             let message = format!("{RUNS_IN_HAND} runs are in hand; wait until some have ended");
             return Err(RpcError::unavailable(message));
         }
+        self.check_reserve().await?;
         if spec.no_wait
             && let Some(busy) = self.inner.locks.in_the_way(&Claim::of(&spec))
         {

@@ -1,30 +1,38 @@
 //! What the launcher does: launches, stops, and sees each run through to its record.
 
+mod disk;
 mod launch;
 pub mod locks;
+pub mod marks;
 pub mod prepare;
 pub mod projection;
 mod registry;
 mod repair;
+pub mod retention;
 mod see_through;
 mod stop;
 mod supervise;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use jiff::Timestamp;
 use mosaic_config::Config;
 use mosaic_data_root::DataRoot;
 use mosaic_ids::RequestId;
-use mosaic_lifecycle::Lifecycle;
-use tokio::sync::Semaphore;
+use mosaic_lifecycle::{Clock, Lifecycle};
+use mosaic_rpc::RpcError;
+use tokio::sync::{Mutex, Semaphore};
 
 pub use launch::{Launched, Validated};
 pub use registry::Registry;
 pub use repair::Repaired;
+pub use stop::Stopping;
 
-use crate::peers::{Broker, Runner};
+use crate::peers::{Broker, Retention, Runner};
 use locks::Locks;
+use marks::Marks;
 
 /// Runs that are prepared or running at once; further ones wait in the queue.
 const LIVE_RUNS: usize = 64;
@@ -56,10 +64,18 @@ struct Inner {
     accept: Accept,
     broker: Broker,
     runner: Runner,
+    retention: Retention,
     locks: Locks,
+    marks: Marks,
     registry: Registry,
     live: Semaphore,
     work: Lifecycle,
+    clock: Arc<dyn Clock>,
+    /// Wall clock and monotonic clock when it was made.
+    started: (Timestamp, Duration),
+    /// Held by whoever removes things.
+    pruning: Mutex<()>,
+    remedy: disk::LastRemedy,
 }
 
 /// What an [`App`] is made of.
@@ -77,23 +93,68 @@ pub struct Parts {
     pub broker: Broker,
     /// The runner.
     pub runner: Runner,
+    /// The broker, for removing things.
+    pub retention: Retention,
+    /// What it has in hand, on disk.
+    pub marks: Marks,
     /// Ends its work.
     pub work: Lifecycle,
+    /// Where times come from.
+    pub clock: Arc<dyn Clock>,
 }
 
 impl App {
     /// A launcher that does nothing yet; [`App::reconcile`] makes it look at what is there.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { config, root, holder, accept, broker, runner, work } = parts;
+        let Parts { config, root, holder, accept, broker, runner, retention, marks, work, clock } = parts;
         let (locks, registry, live) = (Locks::default(), Registry::default(), Semaphore::new(LIVE_RUNS));
-        Self { inner: Arc::new(Inner { config, root, holder, accept, broker, runner, locks, registry, live, work }) }
+        let (pruning, remedy) = (Mutex::default(), disk::LastRemedy::default());
+        let started = (clock.now(), clock.monotonic());
+        let inner = Inner {
+            config,
+            root,
+            holder,
+            accept,
+            broker,
+            runner,
+            retention,
+            locks,
+            marks,
+            registry,
+            live,
+            work,
+            clock,
+            started,
+            pruning,
+            remedy,
+        };
+        Self { inner: Arc::new(inner) }
     }
 
     /// Runs that it has taken and that are not over.
     #[must_use]
     pub fn unfinished(&self) -> usize {
         self.inner.registry.len()
+    }
+
+    /// True once it takes nothing more.
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        self.inner.work.soft().is_cancelled()
+    }
+
+    /// Takes nothing more, so that another host can have what waits. Whoever hosts this launcher ends it after that.
+    ///
+    /// # Errors
+    /// When it takes everything there is: then no other host may.
+    pub fn hand_over(&self) -> Result<(), RpcError> {
+        if self.inner.accept == Accept::Everything {
+            let message = "this launcher is not part of a background host; end its process instead";
+            return Err(RpcError::invalid(message));
+        }
+        self.inner.work.stop_taking();
+        Ok(())
     }
 
     /// Where adapters are looked for.

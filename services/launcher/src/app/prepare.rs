@@ -108,6 +108,18 @@ impl Places {
         }
     }
 
+    /// True when a step will make what is not there yet. Blocks on the file system.
+    #[must_use]
+    pub fn is_missing(&self, step: Step) -> bool {
+        let path = match step {
+            Step::RunDirectory => Some(self.root.run(&self.run_id)),
+            Step::Workspace => self.workspace(),
+            Step::Session => self.session(),
+            Step::Bundle => Some(self.root.bundle(&self.run_id)),
+        };
+        path.is_some_and(|path| std::fs::symlink_metadata(path).is_err())
+    }
+
     /// Where the workspace is on the host.
     fn workspace(&self) -> Option<PathBuf> {
         Some(match self.spec.workspace.as_ref()? {

@@ -4,11 +4,10 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use mosaic_data_root::DataRoot;
 use mosaic_ids::RunId;
-use mosaic_record::{RunRecord, RunSpec};
+use mosaic_record::{RunPart, RunRecord, RunSpec};
 use mosaic_rpc::RpcError;
 
 use crate::peers::{Broker, persist};
@@ -26,12 +25,15 @@ pub fn write_documents(directory: &Path, spec: &RunSpec) -> io::Result<()> {
 }
 
 /// Writes everything that the ledger knows of a terminal run: documents, events, and last the record, so that a run
-/// with a `result.json` is complete.
+/// with a `result.json` is complete. Nothing is written of a run that was removed; says whether anything was.
 ///
 /// # Errors
 /// What the broker answers, or `internal` when the files can't be written.
-pub async fn write_run(broker: &Broker, root: &DataRoot, run: &RunId) -> Result<(), RpcError> {
+pub async fn write_run(broker: &Broker, root: &DataRoot, run: &RunId) -> Result<bool, RpcError> {
     let (_view, record, spec) = persist(|| broker.get(run)).await?;
+    if record.is_pruned(RunPart::Record) {
+        return Ok(false);
+    }
     let lines = persist(|| async {
         let mut lines = Vec::new();
         broker
@@ -54,7 +56,8 @@ pub async fn write_run(broker: &Broker, root: &DataRoot, run: &RunId) -> Result<
         })
     };
     let written = tokio::task::spawn_blocking(write).await.map_err(|panic| RpcError::internal(&panic))?;
-    written.map_err(|error| RpcError::internal(&error))
+    written.map_err(|error| RpcError::internal(&error))?;
+    Ok(true)
 }
 
 /// True when a file of a terminal run is missing, or its record is not whole.
@@ -66,12 +69,10 @@ pub fn is_incomplete(root: &DataRoot, run: &RunId) -> bool {
     !whole || !directory.join("events.jsonl").exists() || !directory.join("task.json").exists()
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file whole or not at all. The caller has the run in hand, and nobody else writes its files.
 fn replace(path: &Path, write: impl FnOnce(&mut io::BufWriter<fs::File>) -> io::Result<()>) -> io::Result<()> {
-    // Several may write the same run at once; each file is one that somebody wrote whole.
-    static WRITES: AtomicU64 = AtomicU64::new(0);
-    let number = WRITES.fetch_add(1, Ordering::Relaxed);
-    let temporary = path.with_extension(format!("{number}.tmp"));
+    // Whoever writes has the run in hand; what a killed writer has left is written over.
+    let temporary = path.with_extension("tmp");
     let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
     let mut file = io::BufWriter::new(file);
     write(&mut file)?;

@@ -50,7 +50,6 @@ impl Registry {
     }
 
     /// Asks for the end of a run; false when it is not in hand.
-    #[must_use]
     pub fn stop(&self, run: &RunId) -> bool {
         let runs = self.runs();
         let entry = runs.get(run);

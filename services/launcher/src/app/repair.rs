@@ -23,9 +23,11 @@ impl App {
         let mut repaired = Repaired::default();
         for view in self.inner.broker.list(&terminal).await? {
             repaired.checked += 1;
-            // One that is in hand is just being written.
-            if !self.inner.registry.has(&view.run_id) && projection::is_incomplete(&self.inner.root, &view.run_id) {
-                projection::write_run(&self.inner.broker, &self.inner.root, &view.run_id).await?;
+            // One that is in hand is just being written, or removed.
+            let Some(_ticket) = self.inner.registry.enter(&view.run_id) else { continue };
+            if projection::is_incomplete(&self.inner.root, &view.run_id)
+                && projection::write_run(&self.inner.broker, &self.inner.root, &view.run_id).await?
+            {
                 repaired.written.push(view.run_id);
             }
         }

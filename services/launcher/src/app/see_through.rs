@@ -12,6 +12,7 @@ use super::prepare::{Places, Preparation, Step, StepFailed};
 use super::registry::Ticket;
 use super::supervise::GivenUp;
 use super::{App, projection};
+use crate::domain::disk::Room;
 use crate::peers::{Ended, Leased, persist};
 
 /// How often a runner that can't be reached is tried again.
@@ -73,7 +74,7 @@ impl App {
         tokio::select! {
             held = place.take() => Ok(Some(held)),
             () = ticket.stop().cancelled() => {
-                persist(|| self.inner.broker.confirm_cancel(run, epoch)).await?;
+                self.confirm_cancel(run, epoch).await?;
                 Ok(None)
             }
             () = self.inner.work.soft().cancelled() => Err(GivenUp::Ending),
@@ -85,7 +86,7 @@ impl App {
         let _permit = tokio::select! {
             biased;
             () = ticket.stop().cancelled() => {
-                return Ok(persist(|| self.inner.broker.confirm_cancel(run, epoch)).await?);
+                return self.confirm_cancel(run, epoch).await;
             }
             () = self.inner.work.soft().cancelled() => return Err(GivenUp::Ending),
             permit = self.inner.live.acquire() => permit,
@@ -96,7 +97,7 @@ impl App {
         let span = tracing::info_span!("prepare", otel.name = "mosaic.launcher.prepare", run.id = %run);
         match self.prepare(ticket, epoch, spec).instrument(span).await? {
             Ok(()) => self.execution(ticket, epoch).await,
-            Err(Stopped::Cancelled) => Ok(persist(|| self.inner.broker.confirm_cancel(run, epoch)).await?),
+            Err(Stopped::Cancelled) => self.confirm_cancel(run, epoch).await,
             Err(Stopped::Refused { step, refusal, message }) => {
                 tracing::info!(step, reason = %refusal, "Refused a run");
                 Ok(persist(|| self.inner.broker.refuse(run, epoch, refusal, step, &message)).await?)
@@ -106,6 +107,9 @@ impl App {
 
     /// Takes every step and starts the execution; undoes them in reverse when the run is not to go on.
     async fn prepare(&self, ticket: &Ticket, epoch: i64, spec: RunSpec) -> Result<Result<(), Stopped>, GivenUp> {
+        if let Some(message) = self.low_disk(Room::Low).await {
+            return Ok(Err(Stopped::Refused { step: "disk", refusal: Refusal::DiskLow, message }));
+        }
         let adapter = match mosaic_adapters::find(&spec.adapter, &self.adapter_directories()) {
             Ok(adapter) => adapter,
             Err(error) => {
@@ -136,8 +140,14 @@ impl App {
             if ticket.stop().is_cancelled() {
                 return Ok(Err(Stopped::Cancelled));
             }
-            let worker = preparation.clone();
-            let taken = blocking(move || worker.take(step)).await?;
+            let (worker, marks) = (preparation.clone(), self.inner.marks.clone());
+            let taken = blocking(move || {
+                if worker.places.is_missing(step) {
+                    marks.begin(&worker.places.run_id, step);
+                }
+                worker.take(step)
+            })
+            .await?;
             let facts = match taken {
                 Ok(facts) => facts,
                 Err(StepFailed { refusal, message }) => {
@@ -180,6 +190,14 @@ impl App {
             persist(|| self.inner.broker.step(&places.run_id, epoch, step.name(), StepState::Undone, &facts)).await?;
         }
         Ok(())
+    }
+
+    /// Ends a run that has not run as cancelled; a wish that was taken without the broker is recorded first.
+    async fn confirm_cancel(&self, run: &RunId, epoch: i64) -> Result<(), GivenUp> {
+        if let Some(actor) = self.inner.marks.read(run).stop {
+            persist(|| self.inner.broker.cancel(run, &actor)).await?;
+        }
+        Ok(persist(|| self.inner.broker.confirm_cancel(run, epoch)).await?)
     }
 
     /// Waits for the end of an execution, and hands on the wish that it should end.
@@ -243,8 +261,11 @@ impl App {
         if persist(|| self.inner.runner.known(run)).await? {
             return self.adopt(ticket, epoch).await;
         }
-        let made = persist(|| self.inner.broker.made_steps(run)).await?;
-        let made: Vec<Step> = made.iter().filter_map(|name| Step::named(name)).collect();
+        let recorded = persist(|| self.inner.broker.made_steps(run)).await?;
+        let begun = self.inner.marks.read(run).begun;
+        // A step that was begun may have made something without having been recorded.
+        let is_made = |step: &Step| begun.contains(step) || recorded.iter().any(|name| name == step.name());
+        let made: Vec<Step> = Step::ALL.into_iter().filter(is_made).collect();
         let places = Places { run_id: run.clone(), root: self.inner.root.clone(), spec };
         self.undo(&places, epoch, &made).await?;
         let message = "the launcher was ended while it prepared the run; launch it again";
@@ -253,7 +274,8 @@ impl App {
 
     /// Writes what the ledger says of a terminal run.
     pub(super) async fn record(&self, run: &RunId) -> Result<(), GivenUp> {
-        Ok(projection::write_run(&self.inner.broker, &self.inner.root, run).await?)
+        projection::write_run(&self.inner.broker, &self.inner.root, run).await?;
+        Ok(())
     }
 }
 

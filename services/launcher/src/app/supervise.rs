@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mosaic_ids::RunId;
 use mosaic_proto::broker::v1::run::State;
-use mosaic_record::Refusal;
+use mosaic_record::{Refusal, RunStatus};
 use mosaic_rpc::{Reason, RpcError};
 use tracing::Instrument as _;
 
@@ -61,9 +61,30 @@ impl App {
             };
             self.take_in_hand(&view.run_id, held);
         }
+        for run in self.inner.marks.all().map_err(|error| RpcError::internal(&error))? {
+            self.take_up_marked(&run).await?;
+        }
         if self.inner.accept == Accept::Everything {
             let app = self.clone();
             self.inner.work.spawn("queue", async move { app.take_queued().await });
+        }
+        Ok(())
+    }
+
+    /// Goes on with what an earlier launcher has left half done of a run that is not live: its files, or a wish.
+    async fn take_up_marked(&self, run: &RunId) -> Result<(), RpcError> {
+        if self.inner.registry.has(run) {
+            return Ok(());
+        }
+        match persist(|| self.inner.broker.get(run)).await {
+            // Left in the queue, for whoever takes what is queued.
+            Ok((view, ..))
+                if view.status == RunStatus::Queued
+                    && self.inner.accept == Accept::OwnLaunches
+                    && self.inner.marks.read(run).stop.is_none() => {}
+            Ok(_) => self.take_in_hand(run, None),
+            Err(error) if error.reason == Reason::NotFound => self.inner.marks.remove(run),
+            Err(error) => return Err(error),
         }
         Ok(())
     }
@@ -90,6 +111,11 @@ impl App {
     /// Sees a run through in a task of its own, unless one does so already.
     pub(super) fn take_in_hand(&self, run: &RunId, held: Option<Held>) {
         let Some(ticket) = self.inner.registry.enter(run) else { return };
+        if let Some(actor) = self.inner.marks.read(run).stop {
+            ticket.stop().cancel();
+            self.record_wish(run, actor);
+        }
+        self.inner.marks.put(run);
         let app = self.clone();
         self.inner.work.spawn("supervise", async move { app.supervise(ticket, held).await });
     }
@@ -98,9 +124,13 @@ impl App {
         let mut pause = FIRST_PAUSE;
         loop {
             match self.attempt(&ticket, &mut held).await {
-                Ok(()) => return,
+                Ok(()) => return self.inner.marks.remove(ticket.run()),
                 Err(GivenUp::Ending) => return tracing::info!(run.id = %ticket.run(), "Left a run in the queue"),
-                Err(GivenUp::Superseded) if held.is_none() => return,
+                Err(GivenUp::Superseded) if held.is_none() => return self.inner.marks.remove(ticket.run()),
+                Err(GivenUp::Rpc(error)) if error.reason == Reason::NotFound && held.is_none() => {
+                    tracing::warn!(run.id = %ticket.run(), %error, "There is no such run");
+                    return self.inner.marks.remove(ticket.run());
+                }
                 Err(error) => tracing::warn!(run.id = %ticket.run(), %error, "Trying again to see a run through"),
             }
             // What the run has for itself stays its own meanwhile: its sandbox may live.

@@ -84,20 +84,12 @@ impl Broker {
     /// # Errors
     /// What the broker answers, or `unavailable`.
     pub async fn list(&self, states: &[pb::run::State]) -> Result<Vec<RunView>, RpcError> {
-        let states: Vec<i32> = states.iter().map(|&state| state.into()).collect();
-        let (mut runs, mut page_token) = (Vec::new(), String::new());
-        loop {
-            let request = pb::ListRunsRequest { page_size: 200, page_token, states: states.clone() };
-            let page = self.client.clone().list_runs(request).await.map_err(failed)?.into_inner();
-            for run in page.runs {
-                runs.push(view(Some(run))?);
-            }
-            page_token = page.next_page_token;
-            if page_token.is_empty() {
-                runs.reverse();
-                return Ok(runs);
-            }
+        let mut runs = Vec::new();
+        for run in pages(&self.client, states).await? {
+            runs.push(view(Some(run))?);
         }
+        runs.reverse();
+        Ok(runs)
     }
 
     /// Leases a run; `None` when it is over.
@@ -271,6 +263,24 @@ impl Broker {
     }
 }
 
+/// Every run in one of `states`, newest first.
+pub(super) async fn pages(
+    client: &RunServiceClient<AuthedChannel>,
+    states: &[pb::run::State],
+) -> Result<Vec<pb::Run>, RpcError> {
+    let states: Vec<i32> = states.iter().map(|&state| state.into()).collect();
+    let (mut runs, mut page_token) = (Vec::new(), String::new());
+    loop {
+        let request = pb::ListRunsRequest { page_size: 200, page_token, states: states.clone() };
+        let page = client.clone().list_runs(request).await.map_err(failed)?.into_inner();
+        runs.extend(page.runs);
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            return Ok(runs);
+        }
+    }
+}
+
 /// Longest message of a refusal, in bytes; the broker takes no longer one.
 const MESSAGE_BYTES: usize = 4096;
 
@@ -330,7 +340,7 @@ fn json<T: DeserializeOwned>(text: &str) -> Result<T, RpcError> {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the form that `map_err` takes")]
-fn failed(status: Status) -> RpcError {
+pub(super) fn failed(status: Status) -> RpcError {
     RpcError::from_status(&status)
 }
 
@@ -338,6 +348,6 @@ fn failed(status: Status) -> RpcError {
 #[error("the broker sent a message that its contract does not allow")]
 struct Malformed;
 
-fn malformed() -> RpcError {
+pub(super) fn malformed() -> RpcError {
     RpcError::internal(&Malformed)
 }

@@ -43,15 +43,15 @@ impl Runner {
         Ok(())
     }
 
-    /// Asks for the end of an execution; one that the runner does not know is over already.
+    /// Asks for the end of an execution; false for one that the runner does not know, which is over already.
     ///
     /// # Errors
     /// What the runner answers, or `unavailable`.
-    pub async fn stop(&self, run: &RunId) -> Result<(), RpcError> {
+    pub async fn stop(&self, run: &RunId) -> Result<bool, RpcError> {
         let request = pb::StopRunRequest { run_id: run.to_string() };
         match self.client.clone().stop_run(request).await.map_err(failed) {
-            Err(error) if error.reason != Reason::NotFound => Err(error),
-            _ => Ok(()),
+            Err(error) if error.reason == Reason::NotFound => Ok(false),
+            answer => answer.map(|_stopping| true),
         }
     }
 

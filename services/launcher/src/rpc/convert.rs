@@ -1,13 +1,17 @@
 //! The seam between protobuf and the launcher: validated on the way in, infallible on the way out.
 
+mod retention;
+
 use std::time::Duration;
+
+pub(super) use retention::{prune_order, prune_progress};
 
 use mosaic_ids::{RequestId, RunId};
 use mosaic_proto::launcher::v1 as pb;
 use mosaic_record::Document;
 use mosaic_rpc::RpcError;
 
-use crate::app::{Launched, Repaired, Validated};
+use crate::app::{Launched, Repaired, Stopping, Validated};
 use crate::domain::admission::{Overrides, Wish};
 
 /// How long AwaitRun waits when the caller does not say.
@@ -65,6 +69,12 @@ impl From<Launched> for pb::LaunchResponse {
 impl From<Launched> for pb::RetryResponse {
     fn from(launched: Launched) -> Self {
         Self { run_id: launched.run_id.into(), created: launched.created }
+    }
+}
+
+impl From<Stopping> for pb::StopResponse {
+    fn from(stopping: Stopping) -> Self {
+        Self { already_terminal: stopping == Stopping::AlreadyOver, unrecorded: stopping == Stopping::Unrecorded }
     }
 }
 

@@ -3,15 +3,25 @@
 pub mod authz;
 mod convert;
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use mosaic_proto::launcher::v1 as pb;
 use mosaic_proto::launcher::v1::launch_service_server::LaunchService;
 use mosaic_rpc::Caller;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status};
 
 use crate::app::App;
-use convert::{overrides, request_id, run_id, wait_limit, wish};
+use convert::{overrides, prune_order, prune_progress, request_id, run_id, wait_limit, wish};
+
+/// Progress of a prune that may wait for whoever reads it.
+const PROGRESS: usize = 64;
+
+/// How long the broker may take to say whether a run was left in the queue.
+const SHORTEST_LOOK: Duration = Duration::from_secs(1);
 
 /// `mosaic.launcher.v1.LaunchService`.
 #[derive(Debug, Clone)]
@@ -29,6 +39,8 @@ impl LaunchRpc {
 
 #[tonic::async_trait]
 impl LaunchService for LaunchRpc {
+    type PruneStream = Pin<Box<dyn Stream<Item = Result<pb::PruneResponse, Status>> + Send>>;
+
     async fn launch(&self, request: Request<pb::LaunchRequest>) -> Result<Response<pb::LaunchResponse>, Status> {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
@@ -56,8 +68,7 @@ impl LaunchService for LaunchRpc {
     async fn stop(&self, request: Request<pb::StopRequest>) -> Result<Response<pb::StopResponse>, Status> {
         let caller = Caller::of(&request)?;
         let run = run_id(&request.get_ref().run_id)?;
-        let already_terminal = self.app.stop(&run, &caller.actor).await?;
-        Ok(Response::new(pb::StopResponse { already_terminal }))
+        Ok(Response::new(self.app.stop(&run, &caller.actor).await?.into()))
     }
 
     async fn repair_runs(
@@ -67,18 +78,39 @@ impl LaunchService for LaunchRpc {
         Ok(Response::new(self.app.repair().await?.into()))
     }
 
+    async fn prune(&self, request: Request<pb::PruneRequest>) -> Result<Response<Self::PruneStream>, Status> {
+        let caller = Caller::of(&request)?;
+        let order = prune_order(request.into_inner(), caller.actor)?;
+        let (sender, progress) = mpsc::channel(PROGRESS);
+        self.app.spawn_prune(order, sender);
+        Ok(Response::new(Box::pin(ReceiverStream::new(progress).map(prune_progress))))
+    }
+
     async fn get_status(
         &self,
         _request: Request<pb::GetStatusRequest>,
     ) -> Result<Response<pb::GetStatusResponse>, Status> {
         let runs_in_hand = i64::try_from(self.app.unfinished()).unwrap_or(i64::MAX);
-        Ok(Response::new(pb::GetStatusResponse { runs_in_hand }))
+        Ok(Response::new(pb::GetStatusResponse { runs_in_hand, ending: self.app.is_ending() }))
+    }
+
+    async fn hand_over(
+        &self,
+        _request: Request<pb::HandOverRequest>,
+    ) -> Result<Response<pb::HandOverResponse>, Status> {
+        self.app.hand_over()?;
+        let runs_in_hand = i64::try_from(self.app.unfinished()).unwrap_or(i64::MAX);
+        Ok(Response::new(pb::HandOverResponse { runs_in_hand }))
     }
 
     async fn await_run(&self, request: Request<pb::AwaitRunRequest>) -> Result<Response<pb::AwaitRunResponse>, Status> {
         let request = request.into_inner();
         let run = run_id(&request.run_id)?;
         let limit: Duration = wait_limit(request.timeout)?;
+        // Also for whoever does not wait at all.
+        if let Ok(looked) = tokio::time::timeout(limit.max(SHORTEST_LOOK), self.app.claim_left(&run)).await {
+            looked?;
+        }
         let finished = match tokio::time::timeout(limit, self.app.wait(&run)).await {
             Ok(over) => over.map(|()| true)?,
             Err(_elapsed) => false,

@@ -97,7 +97,19 @@ pub struct Rlimits {
     pub data_bytes: Option<u64>,
 }
 
-/// From the shim.
+/// From the shim: a word, and when it was said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Said {
+    /// The word.
+    #[serde(flatten)]
+    pub word: Word,
+    /// Milliseconds since the adapter was started; 0 before that.
+    #[serde(default)]
+    pub after_ms: u64,
+}
+
+/// What the shim has to say.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum Word {
@@ -244,9 +256,10 @@ mod tests {
             Word::Started { pid: 2 },
         ];
         for word in words {
-            let line = line(&word);
+            let said = Said { word, after_ms: 7 };
+            let line = line(&said);
             assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1, "one newline, at the end");
-            assert_eq!(serde_json::from_slice::<Word>(&line).expect("parses"), word);
+            assert_eq!(serde_json::from_slice::<Said>(&line).expect("parses"), said);
         }
     }
 }

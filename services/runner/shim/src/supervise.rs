@@ -1,7 +1,7 @@
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, FromRawFd as _, RawFd};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
@@ -10,7 +10,7 @@ use nix::sys::signalfd::SignalFd;
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::{Pid, getpid};
 
-use crate::protocol::{AdapterSignal, Exit, Lines, Order, Stage, Start, Word, line};
+use crate::protocol::{AdapterSignal, Exit, Lines, Order, Said, Stage, Start, Word, line};
 use crate::watch::Watch;
 use crate::{adapter, host_view, privileges, reap, signals};
 
@@ -57,6 +57,7 @@ fn begin(control: &mut Control, start: &Start, own_namespace: bool) -> Result<(P
     let watch = control.stage(Stage::Watch, watch)?;
     control.say(&Word::Starting)?;
     let adapter = control.stage(Stage::Start, adapter::start(start))?;
+    control.started = Some(Instant::now());
     control.say(&Word::Started { pid: adapter.as_raw() })?;
     Ok((adapter, watch))
 }
@@ -103,6 +104,8 @@ fn oversee(control: &mut Control, signals: &SignalFd, adapter: Pid, watch: &mut 
 struct Control {
     socket: UnixStream,
     lines: Lines,
+    /// When the adapter was started.
+    started: Option<Instant>,
 }
 
 impl Control {
@@ -111,11 +114,13 @@ impl Control {
         // SAFETY: the runner opened the descriptor for this process, and nothing else here knows of it.
         let socket = unsafe { UnixStream::from_raw_fd(descriptor) };
         let _no_socket = socket.set_write_timeout(Some(SEND_LIMIT));
-        Self { socket, lines: Lines::default() }
+        Self { socket, lines: Lines::default(), started: None }
     }
 
     fn say(&mut self, word: &Word) -> Result<(), Reported> {
-        self.socket.write_all(&line(word)).map_err(|_runner_gone| Reported)
+        let after = self.started.map(|started| started.elapsed()).unwrap_or_default();
+        let said = Said { word: word.clone(), after_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX) };
+        self.socket.write_all(&line(&said)).map_err(|_runner_gone| Reported)
     }
 
     /// Passes a result through; tells the runner when it is an error.

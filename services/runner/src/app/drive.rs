@@ -5,10 +5,11 @@ use mosaic_adapters::Metadata;
 use mosaic_bundle::Launch;
 use mosaic_ids::Digest;
 use mosaic_record::{Activity, Output, RunEvent};
-use mosaic_shim::protocol::{AdapterSignal, Order, Word};
+use mosaic_shim::protocol::{AdapterSignal, Order, Said, Word};
 
 use super::{App, AppError, Execution, State};
 use crate::capture::Capture;
+use crate::domain::standstill::{Looks, STANDSTILL};
 use crate::domain::turn::{Act, Happening, Turn};
 use crate::sandbox::{Control, Sandbox};
 
@@ -34,6 +35,17 @@ pub(super) struct Running {
     pub(super) launch: Launch,
     pub(super) metadata: Metadata,
     pub(super) started: Instant,
+    pub(super) looks: Looks,
+    /// When the adapter ended, where that was while this process stood still.
+    pub(super) unseen_end: Option<Duration>,
+}
+
+/// What the driver has heard.
+enum Heard {
+    /// By itself, now.
+    Happening(Happening),
+    /// From the shim.
+    Said(Said),
 }
 
 impl App {
@@ -67,7 +79,7 @@ impl App {
         loop {
             let deadline = running.turn.deadline().map(|deadline| running.started + deadline);
             // In this order: what the shim says is the agent's word, and however much it says must not keep us from the rest.
-            let happening = tokio::select! {
+            let heard = tokio::select! {
                 biased;
                 () = execution.revoked().cancelled() => {
                     running.kill().await;
@@ -76,44 +88,66 @@ impl App {
                 }
                 () = execution.stop_asked().cancelled(), if !stop_heard => {
                     stop_heard = true;
-                    Happening::StopAsked
+                    Heard::Happening(Happening::StopAsked)
                 }
-                () = until(deadline) => Happening::Time,
+                () = until(deadline) => Heard::Happening(Happening::Time),
                 () = running.sandbox.ended() => {
+                    running.looks.look(running.started.elapsed());
                     self.hear_the_rest(execution, &mut running).await;
                     return running;
                 }
-                word = running.control.hear(), if hears => {
-                    hears = word.is_some();
-                    word.as_ref().map_or(Happening::Silence, happening)
+                said = running.control.hear(), if hears => {
+                    hears = said.is_some();
+                    said.map_or(Heard::Happening(Happening::Silence), Heard::Said)
                 }
                 is_there = &mut first_byte, if wants_first_byte => {
                     wants_first_byte = false;
-                    if is_there { Happening::FirstByte } else { continue }
+                    Heard::Happening(if is_there { Happening::FirstByte } else { Happening::Time })
                 }
                 _ = groups.tick() => {
-                    if running.sandbox.usage().refused_forks > 0 { Happening::ProcessLimit } else { continue }
+                    let refused = running.sandbox.usage().refused_forks > 0;
+                    Heard::Happening(if refused { Happening::ProcessLimit } else { Happening::Time })
                 }
                 () = until(Some(report.due)) => {
                     report.next(execution, &running, self.parts.clock.now());
-                    continue;
+                    Heard::Happening(Happening::Time)
                 }
             };
-            self.take(execution, &mut running, happening).await;
+            let stood_still = running.looks.look(running.started.elapsed());
+            if let Heard::Said(said) = &heard {
+                self.take_word(execution, &mut running, said).await;
+            }
+            if stood_still {
+                // What waits was said meanwhile, and before whatever is due now.
+                self.hear_the_rest(execution, &mut running).await;
+            }
+            if let Heard::Happening(happening) = heard {
+                let now = running.started.elapsed();
+                self.take(execution, &mut running, happening, now).await;
+            }
         }
     }
 
-    /// What the shim said before it was gone.
+    /// What the shim has said by now, a few words at most.
     async fn hear_the_rest(&self, execution: &Execution, running: &mut Running) {
         for _ in 0..LAST_WORDS {
-            let word = tokio::time::timeout(LAST_WORDS_LIMIT, running.control.hear()).await;
-            let Ok(Some(word)) = word else { return };
-            self.take(execution, running, happening(&word)).await;
+            let said = tokio::time::timeout(LAST_WORDS_LIMIT, running.control.hear()).await;
+            let Ok(Some(said)) = said else { return };
+            self.take_word(execution, running, &said).await;
         }
     }
 
-    async fn take(&self, execution: &Execution, running: &mut Running, happening: Happening) {
-        let acts = running.turn.take(happening, running.started.elapsed());
+    async fn take_word(&self, execution: &Execution, running: &mut Running, said: &Said) {
+        let (happening, now) = (happening(&said.word), running.started.elapsed());
+        let when = running.looks.when(Duration::from_millis(said.after_ms));
+        if matches!(happening, Happening::Exited(_)) && now.saturating_sub(when) >= STANDSTILL {
+            running.unseen_end = Some(when);
+        }
+        self.take(execution, running, happening, when).await;
+    }
+
+    async fn take(&self, execution: &Execution, running: &mut Running, happening: Happening, when: Duration) {
+        let acts = running.turn.take(happening, when);
         for act in acts {
             self.act(execution, running, act).await;
         }

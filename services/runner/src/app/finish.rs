@@ -12,7 +12,6 @@ use crate::domain::outcome::{Observed, OutOfMemory, outcome};
 use crate::domain::response::{NEEDED_BYTES, Response, shown};
 use crate::sandbox::Sandbox;
 use crate::sandbox::cgroup::Usage;
-use crate::store;
 
 /// How long the last bytes of a stream may take to be kept once the sandbox is gone: whoever could write is gone.
 const CAPTURE_LIMIT: Duration = Duration::from_secs(30);
@@ -20,7 +19,10 @@ const CAPTURE_LIMIT: Duration = Duration::from_secs(30);
 impl App {
     /// From the end of the sandbox's process to the terminal report.
     pub(super) async fn finish(&self, execution: &Arc<Execution>, mut running: Running) {
-        let duration = running.started.elapsed();
+        let (elapsed, ended) = (running.started.elapsed(), self.parts.clock.now());
+        // A run whose end nobody saw was over when it ended, not when that was found out.
+        let duration = running.unseen_end.unwrap_or(elapsed);
+        let ended = ended.checked_sub(elapsed.saturating_sub(duration)).unwrap_or(ended);
         execution.update(|status| status.state = State::Ending);
         let clean_up = Duration::from_secs(running.launch.limits.clean_up_seconds);
         let usage = end(execution, &mut running.sandbox, clean_up).await;
@@ -33,7 +35,7 @@ impl App {
         let outcome = outcome(observed);
         record_in_span(&outcome);
         tracing::info!(run.id = %execution.run, run.status = %outcome.status, "A run ended");
-        execution.report(self.parts.clock.now(), RunEvent::Ended(Box::new(outcome)));
+        execution.report(ended, RunEvent::Ended(Box::new(outcome)));
         if tokio::time::timeout(clean_up, removal).await.is_err() {
             tracing::warn!(run.id = %execution.run, "The private state of a run is still being removed");
         }
@@ -44,7 +46,7 @@ impl App {
     fn remove_private(&self, execution: &Execution) -> tokio::task::JoinHandle<()> {
         let (path, run) = (self.parts.root.run_state(&execution.run), execution.run.clone());
         tokio::task::spawn_blocking(move || {
-            if let Err(error) = store::remove_private(&path) {
+            if let Err(error) = mosaic_data_root::remove_tree(&path) {
                 tracing::warn!(run.id = %run, %error, "Could not remove the private state of a run");
             }
         })

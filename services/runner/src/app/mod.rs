@@ -137,12 +137,16 @@ impl App {
         self.registry.live().len()
     }
 
-    /// Takes nothing new, lets what runs finish for at most `limit`, then stops it; gives the reports a moment, and leaves
-    /// the rest of them on disk. Returns true when nothing was stopped.
-    pub(crate) async fn drain(&self, limit: Duration, reports: Duration) -> bool {
+    /// Takes nothing new, lets what runs finish for at most `limit` or until `hurry` is cancelled, then stops it; gives the
+    /// reports a moment, and leaves the rest of them on disk. Returns true when nothing was stopped.
+    pub(crate) async fn drain(&self, limit: Duration, hurry: &CancellationToken, reports: Duration) -> bool {
         self.closing.cancel();
         self.executions.close();
-        let finished = tokio::time::timeout(limit, self.executions.wait()).await.is_ok();
+        let finished = tokio::select! {
+            () = self.executions.wait() => true,
+            () = tokio::time::sleep(limit) => false,
+            () = hurry.cancelled() => false,
+        };
         // Also those whose start was under way when the door closed.
         while let live = self.registry.live()
             && !live.is_empty()

@@ -14,6 +14,7 @@ use super::{App, AppError, Execution, State};
 use crate::capture::{Capture, Expectation, Prepared};
 use crate::domain::enforcement::{Groups, enforcement, missing};
 use crate::domain::environment::{Paths, environment};
+use crate::domain::standstill::Looks;
 use crate::domain::{admission, turn::Turn};
 use crate::probe;
 use crate::sandbox::cgroup::Controller;
@@ -225,12 +226,13 @@ impl App {
         execution.report(self.parts.clock.now(), RunEvent::Running { sandbox: name, containment });
         execution.update(|status| status.state = State::Running);
         let turn = Turn::new(&metadata, &launch.limits);
-        Running { sandbox, control, stdout, stderr, turn, launch, metadata, started }
+        let looks = Looks::default();
+        Running { sandbox, control, stdout, stderr, turn, launch, metadata, started, looks, unseen_end: None }
     }
 
     /// Removes what was made for a run that was not started.
     fn undo(&self, run: &RunId, on_disk: OnDisk) {
-        let private = on_disk.private.then(|| store::remove_private(&self.parts.root.run_state(run)));
+        let private = on_disk.private.then(|| mosaic_data_root::remove_tree(&self.parts.root.run_state(run)));
         let kept = on_disk.execution.then(|| match std::fs::remove_dir_all(self.parts.root.execution(run)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),

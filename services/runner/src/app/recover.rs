@@ -102,7 +102,7 @@ impl App {
             if !sandbox::clear(record.backend, record.anchor, &record.groups, &state) {
                 return Err(io::Error::other("its sandbox can't be proven gone"));
             }
-            if let Err(error) = store::remove_private(&state) {
+            if let Err(error) = mosaic_data_root::remove_tree(&state) {
                 tracing::warn!(run.id = %record.run_id, %error, "Could not remove a run's private state");
             }
             Ok(())

@@ -6,4 +6,5 @@ pub(crate) mod environment;
 pub(crate) mod message;
 pub(crate) mod outcome;
 pub(crate) mod response;
+pub(crate) mod standstill;
 pub(crate) mod turn;

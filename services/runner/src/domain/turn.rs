@@ -137,8 +137,14 @@ impl Turn {
         }
     }
 
-    /// What `happening` at `now` leads to.
+    /// What `happening` at `now` leads to. Where a deadline has passed by then, that came first.
     pub(crate) fn take(&mut self, happening: Happening, now: Duration) -> Vec<Act> {
+        let mut acts = self.time(now);
+        acts.extend(self.happens(happening, now));
+        acts
+    }
+
+    fn happens(&mut self, happening: Happening, now: Duration) -> Vec<Act> {
         match happening {
             Happening::Activity => self.activity(ActivitySource::Adapter, now),
             Happening::FirstByte if !self.rules.by_token_alone => self.activity(ActivitySource::Stdout, now),
@@ -148,7 +154,7 @@ impl Turn {
             Happening::StopAsked => self.stop(now),
             Happening::ProcessLimit => self.process_limit(),
             Happening::Silence => self.kill(),
-            Happening::Time => self.time(now),
+            Happening::Time => Vec::new(),
         }
     }
 

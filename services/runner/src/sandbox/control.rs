@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-use mosaic_shim::protocol::{Lines, Order, Stage, Start, Word, line};
+use mosaic_shim::protocol::{Lines, Order, Said, Stage, Start, Word, line};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
@@ -15,7 +15,7 @@ const READ_BYTES: usize = 1024;
 pub(crate) struct Control {
     socket: UnixStream,
     lines: Lines,
-    heard: VecDeque<Word>,
+    heard: VecDeque<Said>,
 }
 
 impl Control {
@@ -26,10 +26,10 @@ impl Control {
 
     /// What the shim says next; `None` when it says nothing more, or nothing that makes sense. Loses nothing when it is
     /// dropped before it returns.
-    pub(crate) async fn hear(&mut self) -> Option<Word> {
+    pub(crate) async fn hear(&mut self) -> Option<Said> {
         loop {
-            if let Some(word) = self.heard.pop_front() {
-                return Some(word);
+            if let Some(said) = self.heard.pop_front() {
+                return Some(said);
             }
             let mut buffer = [0; READ_BYTES];
             let read = match self.socket.read(&mut buffer).await {
@@ -40,6 +40,11 @@ impl Control {
                 self.heard.push_back(serde_json::from_slice(&line).ok()?);
             }
         }
+    }
+
+    /// The next word, whenever it was said.
+    pub(crate) async fn word(&mut self) -> Option<Word> {
+        self.hear().await.map(|said| said.word)
     }
 
     /// Tells the shim something. One that is gone does not hear it, which shows elsewhere.
@@ -54,8 +59,8 @@ impl Control {
     pub(crate) async fn start(&mut self, start: Start, limit: Duration) -> Result<(), StartError> {
         let answer = async {
             self.tell(&Order::Start(Box::new(start))).await;
-            match self.hear().await {
-                Some(Word::Starting) => self.hear().await.or(Some(Word::Starting)),
+            match self.word().await {
+                Some(Word::Starting) => self.word().await.or(Some(Word::Starting)),
                 other => other,
             }
         };

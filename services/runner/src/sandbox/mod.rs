@@ -204,7 +204,7 @@ impl Sandbox {
         if let Some(status) = status {
             self.init = Some(first_process(status, self.process.pid).await?);
         }
-        match control.hear().await {
+        match control.word().await {
             Some(Word::Ready) => Ok(()),
             Some(Word::Failed { stage, message, .. }) => Err(io::Error::other(format!("at `{stage}`: {message}"))),
             _ => Err(io::Error::other("the shim ended before it was ready")),

@@ -24,26 +24,39 @@ const COPY_BYTES: usize = 256 * 1024;
 pub(crate) fn install(root: &DataRoot, executable: &Path) -> io::Result<(PathBuf, Digest)> {
     let digest = digest_of(executable)?;
     let target = root.shim(&digest);
+    let directory = target.parent().expect("the copy lies in a directory");
+    // One runner a data root: what is there was left by one that was killed while it copied.
+    let temporary = directory.join(".copy.tmp");
+    match fs::remove_file(&temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     if digest_of(&target).is_ok_and(|present| present == digest) {
         return Ok((target, digest));
     }
-    let directory = target.parent().expect("the copy lies in a directory");
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    let temporary = directory.join(format!(".{}.tmp", std::process::id()));
-    let mut copy = OpenOptions::new().write(true).create(true).truncate(true).mode(0o700).open(&temporary)?;
+    let made = copy(executable, &digest, &temporary).and_then(|()| fs::rename(&temporary, &target));
+    if made.is_err() {
+        // Half a copy may be all that a disk had room for.
+        let _nothing_there = fs::remove_file(&temporary);
+    }
+    made.map(|()| (target, digest))
+}
+
+/// Copies `executable`, whose digest is `digest`, so that it can be executed at once.
+fn copy(executable: &Path, digest: &Digest, to: &Path) -> io::Result<()> {
+    let mut copy = OpenOptions::new().write(true).create_new(true).mode(0o700).open(to)?;
     let copied = read_all(executable, |bytes| copy.write_all(bytes))?;
     copy.set_permissions(fs::Permissions::from_mode(0o555))?;
     copy.sync_all()?;
     drop(copy);
-    if copied != digest {
+    if copied != *digest {
         return Err(io::Error::other("the executable changed while it was copied"));
     }
-    wait_until_executable(&temporary)?;
-    fs::rename(&temporary, &target)?;
-    Ok((target, digest))
+    wait_until_executable(to)
 }
 
 /// Waits until nobody has the copy open for writing: a process that another thread forked while we wrote holds our
@@ -105,7 +118,10 @@ mod tests {
 
         fs::remove_file(&path).expect("removed");
         fs::write(&path, "evil").expect("written");
+        let half = path.with_file_name(".copy.tmp");
+        fs::write(&half, "o").expect("written");
         let (again, _) = install(&root, &executable).expect("copied");
         assert_eq!(fs::read(again).expect("readable"), b"one");
+        assert!(!half.exists(), "what a killed runner has left is gone");
     }
 }

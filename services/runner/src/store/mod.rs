@@ -5,6 +5,6 @@ mod private;
 mod record;
 mod spool;
 
-pub(crate) use private::{make as make_private, remove as remove_private};
+pub(crate) use private::make as make_private;
 pub(crate) use record::{ExecutionRecord, exists as has_record, read as read_record, write as write_record};
 pub(crate) use spool::{Entry, Spool};

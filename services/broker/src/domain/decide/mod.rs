@@ -5,12 +5,13 @@ mod create;
 mod lease;
 mod prepare;
 mod report;
+mod retention;
 
 #[cfg(test)]
 mod tests;
 
 use jiff::Timestamp;
-use mosaic_record::{Actor, EventMeta, RunEvent};
+use mosaic_record::{Actor, EventMeta, RunEvent, StepState};
 
 use super::{Change, Command, Denial, Draft, LeaseChange, Order, Run};
 
@@ -29,6 +30,26 @@ pub(crate) struct Situation {
     pub(crate) now: Timestamp,
     /// Makes the id of a new run unique.
     pub(crate) random: u64,
+}
+
+/// A step that is in the ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RecordedStep {
+    pub(crate) epoch: i64,
+    pub(crate) step: String,
+    pub(crate) state: StepState,
+    /// Sequence of its event.
+    pub(crate) sequence: i64,
+}
+
+impl RecordedStep {
+    /// True when `change` is this step.
+    pub(crate) fn is(&self, change: &Change) -> bool {
+        match change {
+            Change::Step { epoch, step, state, .. } => (*epoch, step, *state) == (self.epoch, &self.step, self.state),
+            _ => false,
+        }
+    }
 }
 
 /// What a command leads to. Without drafts and `save` nothing is written.
@@ -77,6 +98,8 @@ pub(crate) fn decide(situation: Situation, command: &Command) -> Result<Decision
         Change::ConfirmCancel { epoch } => cancel::confirm(plan, *epoch),
         Change::Lose { epoch } => report::lose(plan, *epoch),
         Change::Report { epoch, reports } => report::report(plan, *epoch, reports),
+        Change::Keep { kept } => retention::keep(plan, *kept),
+        Change::Prune(pruned) => retention::prune(plan, pruned),
     }
 }
 
@@ -102,10 +125,12 @@ impl<'a> Plan<'a> {
         self.record_at(now, event)
     }
 
-    /// Records `event` as of `time`, if the state of the run allows it.
+    /// Records `event` as of `time`, if the state of the run allows it. A clock that was set back, the broker's or a
+    /// runner's, dates nothing before the start of the run: no time that it took is negative.
     fn record_at(mut self, time: Timestamp, event: &RunEvent) -> Result<Self, Denial> {
         let run_id = self.run.id().clone();
-        let time = super::from_nanos(super::to_nanos(time));
+        let earliest = self.run.record.started_at.unwrap_or(self.run.record.created_at);
+        let time = super::from_nanos(super::to_nanos(time)).max(earliest);
         let meta = EventMeta { time, actor: self.actor.clone(), trace_id: self.run.record.trace_id.clone() };
         let sequence = self.next_sequence;
         self.run = self

@@ -1,4 +1,3 @@
-use jiff::Timestamp;
 use mosaic_record::{Actor, RunEvent, RunStatus};
 
 use super::super::{Denial, Report};
@@ -21,7 +20,8 @@ pub(super) fn report(mut plan: Plan<'_>, epoch: i64, reports: &[Report]) -> Resu
             return Err(Denial::NotAReport { kind: report.event.kind() });
         }
         if report.number > accepted {
-            let time = plausible(report.time, plan.run.record.created_at, plan.now);
+            // A runner's clock that is ahead dates nothing after its acceptance.
+            let time = report.time.min(plan.now);
             plan = plan.record_at(time, &report.event)?;
         }
     }
@@ -45,9 +45,4 @@ pub(super) fn lose(plan: Plan<'_>, epoch: i64) -> Result<Decision, Denial> {
     }
     plan.held(epoch)?;
     Ok(plan.record(&RunEvent::Lost {})?.done())
-}
-
-/// A runner's clock that is off dates nothing before its run or after its acceptance.
-fn plausible(time: Timestamp, created: Timestamp, now: Timestamp) -> Timestamp {
-    time.min(now).max(created)
 }

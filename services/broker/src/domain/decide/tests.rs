@@ -1,3 +1,5 @@
+mod retention;
+
 use mosaic_ids::{RequestId, RunId};
 use mosaic_record::{EndReason, Outcome, Output, Refusal, RunSpec, RunStatus, StepFacts, StepState};
 

@@ -107,6 +107,23 @@ fn silence_of_the_model_is_a_limit_only_where_a_source_is_declared() {
 }
 
 #[test]
+fn an_end_that_is_heard_late_is_judged_by_when_it_was() {
+    let mut in_time = turn("");
+    assert_eq!(in_time.take(Happening::Exited(Exit::Code(0)), at(99)), []);
+    assert_eq!(in_time.take(Happening::Time, at(300)), [Act::Kill], "only what the shim tidies up is late");
+    assert_eq!((in_time.result().exit, in_time.result().cause), (Some(Exit::Code(0)), None));
+
+    let mut late = turn("");
+    let ending = [Act::ReportEnding(EndReason::TimedOut), Act::Terminate];
+    assert_eq!(late.take(Happening::Exited(Exit::Code(0)), at(101)), ending);
+    assert_eq!(late.result().cause, Some(EndReason::TimedOut));
+
+    let mut marked = turn(MARKED);
+    assert_eq!(marked.take(Happening::TurnDone, at(101)), [&ending[..], &[Act::ReportTurnDone]].concat());
+    assert_eq!(marked.result().cause, Some(EndReason::TimedOut));
+}
+
+#[test]
 fn a_fork_bomb_gets_no_grace() {
     let mut turn = turn("");
     let acts = turn.take(Happening::ProcessLimit, at(1));

@@ -119,9 +119,27 @@ impl Cgroups {
     }
 }
 
-/// Name of a group that is made to find out whether one can be, and removed at once.
-fn trial_name() -> String {
-    format!("mosaic-trial-{:08x}", rand::random::<u32>())
+/// What the name of a group begins with that is made to find out whether one can be, and removed at once.
+const TRIAL: &str = "mosaic-trial";
+
+/// A group in `parent` for a trial of this process. Those of processes that were killed in the middle of theirs are removed.
+fn trial(parent: &Path) -> PathBuf {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(is_abandoned) {
+            let _shows_when_made = fs::remove_dir(entry.path());
+        }
+    }
+    let pid = std::process::id();
+    let started = super::start_time(pid.cast_signed()).unwrap_or_default();
+    parent.join(format!("{TRIAL}-{pid}-{started}-{:08x}", rand::random::<u32>()))
+}
+
+/// True of a trial's name whose process is gone.
+fn is_abandoned(name: &str) -> bool {
+    let mut parts = name.strip_prefix(TRIAL).unwrap_or_default().split('-').skip(1);
+    let (pid, started) =
+        (parts.next().and_then(|pid| pid.parse().ok()), parts.next().and_then(|time| time.parse().ok()));
+    matches!((pid, started), (Some(pid), Some(started)) if super::start_time(pid) != Some(started))
 }
 
 fn describe(action: &str, directory: &Path, error: &io::Error) -> io::Error {

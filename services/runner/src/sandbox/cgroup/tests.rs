@@ -35,6 +35,23 @@ fn a_process_that_can_not_be_seen_is_never_a_target() {
 }
 
 #[test]
+fn what_a_killed_process_has_left_of_its_trial_is_removed_and_that_of_a_living_one_is_not() {
+    let scratch = tempfile::tempdir().expect("scratch");
+    let own = trial(scratch.path());
+    let name = own.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
+    assert!(!is_abandoned(&name), "{name}");
+    let pid = std::process::id();
+    let abandoned = [format!("{TRIAL}-{pid}-1-0badcafe"), format!("{TRIAL}-2147483647-1-0badcafe")];
+    for name in abandoned.iter().map(String::as_str).chain([name.as_str(), "mosaic-services", "mosaic-trial-x"]) {
+        fs::create_dir(scratch.path().join(name)).expect("made");
+    }
+    trial(scratch.path());
+    let left = |name: &str| scratch.path().join(name).exists();
+    assert!(!abandoned.iter().any(|name| left(name)));
+    assert!(left(&name) && left("mosaic-services") && left("mosaic-trial-x"));
+}
+
+#[test]
 fn without_groups_nothing_is_enforced_and_nothing_is_left() {
     let cgroups = Cgroups::none();
     assert_eq!(cgroups.enforcement(Controller::Memory), None);

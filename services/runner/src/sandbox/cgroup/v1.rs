@@ -4,11 +4,11 @@ use std::path::Path;
 
 use mosaic_record::Limits;
 
-use super::{CPU_PERIOD_MICROS, Controller, OWN_PROCESSES, counter, number, trial_name};
+use super::{CPU_PERIOD_MICROS, Controller, OWN_PROCESSES, counter, number, trial};
 
 /// True when a group with the controller's limit can be made below `parent`.
 pub(super) fn is_usable(parent: &Path, controller: Controller) -> bool {
-    let trial = parent.join(trial_name());
+    let trial = trial(parent);
     if fs::create_dir(&trial).is_err() {
         return false;
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use mosaic_record::Limits;
 
-use super::{CPU_PERIOD_MICROS, Controller, OWN_PROCESSES, counter, number, trial_name};
+use super::{CPU_PERIOD_MICROS, Controller, OWN_PROCESSES, counter, number, trial};
 
 /// Group into which the runner itself moves: a group that has controllers for its children may hold no process.
 const OWN_GROUP: &str = "mosaic-services";
@@ -23,7 +23,7 @@ pub(super) fn usable(parent: &Path) -> Vec<(Controller, PathBuf)> {
     if enable(parent, &wanted).is_err() && (move_away(parent).is_err() || enable(parent, &wanted).is_err()) {
         return Vec::new();
     }
-    let trial = parent.join(trial_name());
+    let trial = trial(parent);
     let can_make = fs::create_dir(&trial).and_then(|()| fs::remove_dir(&trial)).is_ok();
     if can_make { wanted.into_iter().map(|controller| (controller, parent.into())).collect() } else { Vec::new() }
 }
