@@ -61,6 +61,9 @@ pub(crate) enum Command {
     /// The ledger
     #[command(subcommand)]
     Ledger(Ledger),
+    /// Clones of projects that agents have had under their hands, looked at without trusting them
+    #[command(subcommand)]
+    Checkout(Checkout),
     /// Remove everything that Mosaic has put into its data root: runs, workspaces, sessions, the ledger, the tokens
     Reset(Reset),
     /// Check what this machine offers and say how to mend what it lacks
@@ -238,6 +241,39 @@ pub(crate) struct ConfigShow {
 
 #[derive(Debug, Args)]
 pub(crate) struct ConfigCheck {}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Checkout {
+    /// Say what a checkout would do with a clone, and touch nothing of it
+    Inspect(CheckoutStep),
+    /// Make the clone, bring it to the root's tip, or leave it exactly as it is, as a launch would
+    Sync(CheckoutStep),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckoutStep {
+    /// The clone
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// The repository that it is a clone of
+    #[arg(long, value_name = "DIR")]
+    pub root: PathBuf,
+    /// Branch of the root [default: the one that the root has checked out]
+    #[arg(long, value_name = "NAME")]
+    pub branch: Option<String>,
+    /// Uid that must own the clone, and that git works in it under [default: your own]
+    #[arg(long, value_name = "UID")]
+    pub owner: Option<u32>,
+    /// Git to use [default: the configuration's `gitPath`, else the one in PATH]
+    #[arg(long, value_name = "FILE")]
+    pub git: Option<PathBuf>,
+    /// Where the host keeps its own copy of the root; on the clone's file system [default: below the user's data directory]
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Ledger {

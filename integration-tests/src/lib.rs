@@ -16,5 +16,5 @@ pub use leftovers::{Leftover, Leftovers};
 pub use operator::Operator;
 pub use process::Process;
 pub use require::{available, is_root};
-pub use soak::{Chance, soak};
+pub use soak::{Chance, report, soak};
 pub use wait::wait_for;

@@ -21,13 +21,12 @@ impl Chance {
     /// # Panics
     /// When the environment's seed is no number.
     #[must_use]
-    #[expect(clippy::print_stdout, reason = "shown with a test that fails, to repeat it")]
     pub fn of_this_run() -> Self {
         let seed = match std::env::var("MOSAIC_SEED") {
             Ok(text) => text.parse().expect("MOSAIC_SEED is a number"),
             Err(_unset) => u64::from(std::process::id()) << 20 ^ u64::from(jitter()),
         };
-        println!("MOSAIC_SEED={seed} makes the same choices again");
+        report(&format!("MOSAIC_SEED={seed} makes the same choices again"));
         Self { state: seed }
     }
 
@@ -64,6 +63,12 @@ impl Chance {
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
     }
+}
+
+/// Says something about a test: with `--nocapture`, or when it fails.
+#[expect(clippy::print_stdout, reason = "tests speak on standard output")]
+pub fn report(line: &str) {
+    println!("{line}");
 }
 
 /// Something of this moment.

@@ -1,5 +1,6 @@
 //! One module a command.
 
+mod checkout;
 mod completions;
 mod config;
 mod demo;
@@ -37,6 +38,7 @@ async fn dispatch(arguments: Arguments) -> Outcome {
     let flag = arguments.config.as_deref();
     match arguments.command {
         Command::Completions(arguments) => return completions::run(&arguments),
+        Command::Checkout(command) => return checkout::run(command, flag),
         Command::Config(command) => return config::run(command, flag),
         Command::Doctor(arguments) => return doctor::run(&arguments, flag).await,
         Command::Demo(arguments) => return demo::run(arguments).await,

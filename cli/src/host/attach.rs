@@ -1,5 +1,6 @@
 //! Finding the host of a data root, or starting one.
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -89,7 +90,8 @@ async fn attach_to(settings: &Settings, which: Match) -> Result<Client, Failure>
         if let Some(process) = &mut child
             && let Ok(Some(status)) = process.try_wait()
         {
-            if !status.success() {
+            // One that somebody killed could have started: another one is started in its place.
+            if !status.success() && status.signal() != Some(Signal::SIGKILL as i32) {
                 return Err(Failure::unreachable(background::last_words(&root.host_log())));
             }
             child = None;

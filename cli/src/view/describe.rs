@@ -1,7 +1,7 @@
 //! Events in words.
 
 use mosaic_lifecycle::human_bytes;
-use mosaic_record::{Output, RunEvent, StepState};
+use mosaic_record::{Output, ProjectCheckout, RunEvent, StepState};
 
 use super::text::harmless;
 
@@ -14,7 +14,10 @@ pub(crate) fn describe(event: &RunEvent) -> String {
         RunEvent::Preparing { .. } => "preparing".to_owned(),
         RunEvent::Step { step, state, facts, .. } => match (&facts.waits_for, state) {
             (Some(what), _) => format!("waiting for {}", harmless(what)),
-            (None, StepState::Done) => format!("prepared {step}"),
+            (None, StepState::Done) => {
+                let checkouts = facts.checkouts.iter().map(|found| format!("\n  {}", checkout(found)));
+                format!("prepared {step}{}", checkouts.collect::<String>())
+            }
             (None, StepState::Undone) => format!("undid {step}"),
         },
         RunEvent::Refused { reason, step, message } => format!("refused at {step}: {reason}: {}", harmless(message)),
@@ -36,6 +39,19 @@ pub(crate) fn describe(event: &RunEvent) -> String {
         RunEvent::Kept { kept: false } => "no longer kept".to_owned(),
         RunEvent::Pruned(pruned) => format!("pruned: {}, {}", pruned.part, human_bytes(pruned.freed_bytes)),
     }
+}
+
+/// One line for what became of a clone.
+#[must_use]
+pub(crate) fn checkout(found: &ProjectCheckout) -> String {
+    let ProjectCheckout { project, verdict, reason, detail, branch, tip, .. } = found;
+    let mut text = format!("{project}: {verdict}");
+    match (reason, branch, tip) {
+        (Some(reason), ..) => text.push_str(&format!(", {reason}: {}", detail.as_deref().unwrap_or_default())),
+        (None, Some(branch), Some(tip)) => text.push_str(&format!(", {branch} at {tip}")),
+        (None, ..) => {}
+    }
+    harmless(&text).to_string()
 }
 
 fn amounts(output: &Output) -> String {

@@ -66,6 +66,9 @@ pub(crate) fn details(record: &RunRecord) -> String {
     line(&mut text, "tools", if tools.is_empty() { "none" } else { &tools });
     optional(&mut text, "workspace", record.workspace.as_ref());
     optional(&mut text, "", record.workspace_root.as_ref());
+    for checkout in &record.checkouts {
+        line(&mut text, "checkout", super::describe::checkout(checkout));
+    }
     optional(&mut text, "session", record.session.as_ref());
     line(&mut text, "backend", record.backend);
     if let Some(containment) = &record.sandbox {

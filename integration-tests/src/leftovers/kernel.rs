@@ -52,8 +52,7 @@ pub(super) fn sandboxes(data: &Path) -> BTreeMap<String, BTreeSet<PathBuf>> {
 /// By what a process is known to belong to the data root or to a run.
 fn names(pid: Pid, data: &Path, runs: &[String]) -> Option<&'static str> {
     let data = data.as_os_str().as_bytes();
-    let belongs =
-        |text: &[u8]| contains(text, data) || runs.iter().any(|run| contains(text, run.as_bytes()));
+    let belongs = |text: &[u8]| contains(text, data) || runs.iter().any(|run| contains(text, run.as_bytes()));
     let file = FILES.into_iter().find(|file| belongs(&fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default()));
     let link = || {
         let target = |link: &&str| fs::read_link(format!("/proc/{pid}/{link}"));

@@ -1,6 +1,6 @@
 //! The documents say what the code does.
 
-use mosaic_record::{EndReason, LIMITS, Note, Refusal, RunStatus, Tool};
+use mosaic_record::{CheckoutVerdict, EndReason, KeptReason, LIMITS, Note, Refusal, RunStatus, Tool};
 
 fn document(name: &str) -> String {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name);
@@ -14,6 +14,11 @@ fn every_status_reason_refusal_and_note_is_documented() {
     let reasons = EndReason::ALL.iter().map(|value| value.as_str());
     let refusals = Refusal::ALL.iter().map(|value| value.as_str());
     let notes = Note::ALL.iter().map(|value| value.as_str());
+    let checkouts = document("docs/checkouts.md");
+    let verdicts = CheckoutVerdict::ALL.iter().map(|value| value.as_str());
+    for value in verdicts.chain(KeptReason::ALL.iter().map(|value| value.as_str())) {
+        assert!(checkouts.contains(&format!("| `{value}` |")), "{value}");
+    }
     for value in statuses.chain(reasons).chain(refusals).chain(notes) {
         assert!(records.contains(&format!("| `{value}` |")), "{value}");
     }
@@ -38,6 +43,7 @@ fn links_between_the_documents_lead_somewhere() {
         "CONTRIBUTING.md",
         "docs/adapters.md",
         "docs/benchmarks.md",
+        "docs/checkouts.md",
         "docs/configuration.md",
         "docs/containment.md",
         "docs/grpc.md",

@@ -1,5 +1,6 @@
 //! Tests of real services together, driven as a person drives them.
 
+mod checkouts;
 mod containment;
 mod documents;
 mod grpc;

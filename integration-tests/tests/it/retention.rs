@@ -98,10 +98,9 @@ fn a_rule_by_bytes_leaves_what_fits() {
     let shown = mosaic.mosaic(&["show", &runs[0]]).expect(0).stdout;
     assert!(shown.contains("pruned     output, "), "{shown}");
     let record = mosaic.mosaic(&["show", "--json", &runs[0]]).json();
-    let written: Value = serde_json::from_slice(
-        &std::fs::read(directory(&mosaic, &runs[0]).join("result.json")).expect("there"),
-    )
-    .expect("JSON");
+    let written: Value =
+        serde_json::from_slice(&std::fs::read(directory(&mosaic, &runs[0]).join("result.json")).expect("there"))
+            .expect("JSON");
     assert_eq!((&record["pruned"][0]["part"], &record), (&json!("output"), &written));
     mosaic.mosaic(&["ledger", "verify", "--repair"]).expect(0);
     assert!(!directory(&mosaic, &runs[0]).join("stdout.txt").exists());

@@ -31,6 +31,14 @@ pub struct ConfigFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(inner(regex(pattern = r"^/")))]
     pub adapter_dirs: Option<Vec<PathBuf>>,
+    /// What agents work on: a business file; an absolute path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = "^/"))]
+    pub business: Option<PathBuf>,
+    /// Git of the host, an absolute path; the one in PATH when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = "^/"))]
+    pub git_path: Option<PathBuf>,
     /// Uid that sandboxes run under where the services run as root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
@@ -79,6 +87,10 @@ pub struct Config {
     pub limits: Limits,
     /// Further directories with adapters.
     pub adapter_dirs: Vec<PathBuf>,
+    /// The business file.
+    pub business: Option<PathBuf>,
+    /// Git of the host.
+    pub git_path: Option<PathBuf>,
     configured_sandbox_uid: Option<u32>,
     /// What is removed in time, and how much disk stays free.
     pub retention: Retention,
@@ -152,6 +164,11 @@ impl Config {
             let problem = format!("\"{}\" is not an absolute path", adapter_dirs[at].display());
             return Err(wrong(&format!("adapterDirs[{at}]"), problem).into());
         }
+        for (key, path) in [("business", &file.business), ("gitPath", &file.git_path)] {
+            if let Some(path) = path.as_ref().filter(|path| !path.is_absolute()) {
+                return Err(wrong(key, format!("\"{}\" is not an absolute path", path.display())).into());
+            }
+        }
         if file.sandbox_uid == Some(0) {
             return Err(wrong("sandboxUid", "0 is root; name the uid of an unprivileged user".to_owned()).into());
         }
@@ -176,6 +193,8 @@ impl Config {
             },
             limits,
             adapter_dirs,
+            business: file.business.clone(),
+            git_path: file.git_path.clone(),
             configured_sandbox_uid: file.sandbox_uid,
             retention: Retention::resolve(document, &file.retention.clone().unwrap_or_default())?,
             otlp_endpoint: file.telemetry.as_ref().map(|telemetry| telemetry.otlp_endpoint.as_str().to_owned()),
@@ -243,6 +262,8 @@ mod tests {
             ("config.json: configVersion: 2 is not a known version; write 1", serde_json::json!({"configVersion": 2})),
             ("config.json: dataRoot: \"data\" is not an absolute path", serde_json::json!({"dataRoot": "data"})),
             ("config.json: adapterDirs[0]: \"a\" is not", serde_json::json!({"adapterDirs": ["a"]})),
+            ("config.json: business: \"b.json\" is not", serde_json::json!({"business": "b.json"})),
+            ("config.json: gitPath: \"git\" is not", serde_json::json!({"gitPath": "git"})),
             ("config.json: sandboxUid: 0 is root", serde_json::json!({"sandboxUid": 0})),
             (
                 "config.json: environment: unknown environment \"prod\"; known: development production",

@@ -231,6 +231,12 @@ impl DataRoot {
         self.state_of(Service::Launcher).join("removing")
     }
 
+    /// What the launcher keeps of the project whose root has this digest: its mirror of it, and its indexes of clones.
+    #[must_use]
+    pub fn checkout_state(&self, root: &Digest) -> PathBuf {
+        self.state_of(Service::Launcher).join("projects").join(&root.as_str()[..16])
+    }
+
     /// The copy of the shim with this digest.
     #[must_use]
     pub fn shim(&self, digest: &Digest) -> PathBuf {

@@ -2,12 +2,20 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
 
 use crate::DataRootError;
+
+/// How long a child may take to execute, which has inherited the lock of a process that is gone; and how often it is looked
+/// at.
+const CHILD_LIMIT: Duration = Duration::from_millis(500);
+const CHILD_PAUSE: Duration = Duration::from_millis(2);
 
 /// A lock that this process holds until the value is dropped or the process ends, however it ends.
 ///
@@ -33,7 +41,8 @@ pub enum LockHeld {
 }
 
 impl ProcessLock {
-    /// Takes the lock `path` or says who has it; never waits.
+    /// Takes the lock `path` or says who has it; never waits for a process that lives. A dead one's lock may live for a
+    /// moment in a child that it was just about to execute: that is waited for, half a second at most.
     ///
     /// # Errors
     /// [`LockHeld::By`] when another process has it.
@@ -41,10 +50,18 @@ impl ProcessLock {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW);
         let mut file = options.open(path).map_err(DataRootError::io("open", path))?;
-        match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole_file())) {
-            Ok(_) => {}
-            Err(Errno::EAGAIN | Errno::EACCES) => return Err(LockHeld::By { pid: read_pid(&mut file) }),
-            Err(errno) => return Err(DataRootError::io("lock", path)(errno.into()).into()),
+        let deadline = Instant::now() + CHILD_LIMIT;
+        loop {
+            match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole_file())) {
+                Ok(_) => break,
+                Err(Errno::EAGAIN | Errno::EACCES) => {}
+                Err(errno) => return Err(DataRootError::io("lock", path)(errno.into()).into()),
+            }
+            let pid = read_pid(&mut file);
+            if pid.is_some_and(lives_elsewhere) || Instant::now() > deadline {
+                return Err(LockHeld::By { pid });
+            }
+            std::thread::sleep(CHILD_PAUSE);
         }
         write_pid(&mut file).map_err(DataRootError::io("write", path))?;
         Ok(Self { _file: file })
@@ -72,8 +89,15 @@ fn whole_file() -> libc::flock {
     libc::flock { l_type: narrow(libc::F_WRLCK), l_whence: narrow(libc::SEEK_SET), l_start: 0, l_len: 0, l_pid: 0 }
 }
 
+/// True of a process that lives and is not this one.
+fn lives_elsewhere(pid: u32) -> bool {
+    let Ok(id) = i32::try_from(pid) else { return false };
+    pid != std::process::id() && kill(Pid::from_raw(id), None) != Err(Errno::ESRCH)
+}
+
 fn read_pid(file: &mut File) -> Option<u32> {
     let mut text = String::new();
+    file.rewind().ok()?;
     file.take(16).read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
 }
@@ -99,7 +123,15 @@ mod tests {
         }
         let by_us = Some(Holder { pid: Some(std::process::id()) });
         assert_eq!((ProcessLock::holder(&path), ProcessLock::holder(&path)), (by_us, by_us), "asking takes nothing");
+        // What a child holds that is about to execute, the next one gets.
+        let inherited = held._file.try_clone().expect("the same description");
         drop(held);
+        let child = std::thread::spawn(move || {
+            std::thread::sleep(CHILD_LIMIT / 10);
+            drop(inherited);
+        });
+        drop(ProcessLock::acquire(&path).expect("waited for"));
+        child.join().expect("no panic");
         assert_eq!(ProcessLock::holder(&path), None);
         ProcessLock::acquire(&path).expect("free again");
     }

@@ -1,7 +1,9 @@
 use jiff::Timestamp;
 use mosaic_ids::{Digest, RequestId};
 
-use crate::{Activity, Actor, Containment, EndReason, Note, Output, Pruned, Refusal, RunSpec, RunStatus};
+use crate::{
+    Activity, Actor, Containment, EndReason, Note, Output, ProjectCheckout, Pruned, Refusal, RunSpec, RunStatus,
+};
 
 /// What the ledger keeps of an event beside its payload, as far as a record needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +33,9 @@ pub struct StepFacts {
     /// Where the workspace is on the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_root: Option<String>,
+    /// What became of each project's clone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checkouts: Vec<ProjectCheckout>,
     /// Digest of the sealed bundle's manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle_digest: Option<Digest>,

@@ -22,11 +22,11 @@ pub use event::{EventMeta, Outcome, RunEvent, StepFacts, StepState};
 pub use ledger_event::{AnyEvent, Checkpoint, LedgerEvent};
 pub use limits::{LIMITS, Limit, Limits, OverCap};
 pub use lists::{
-    ActivitySource, Backend, EndReason, Enforcement, Environment, Note, Refusal, RunPart, RunStatus, Tool,
-    WorkspaceMode,
+    ActivitySource, Backend, CheckoutVerdict, EndReason, Enforcement, Environment, KeptReason, Note, Refusal, RunPart,
+    RunStatus, Tool, WorkspaceMode,
 };
-pub use run_record::{Activity, Archive, Containment, IllegalEvent, Output, Pruned, RunRecord};
-pub use spec::{Document, RunSpec, Workspace};
+pub use run_record::{Activity, Archive, Containment, IllegalEvent, Output, ProjectCheckout, Pruned, RunRecord};
+pub use spec::{Document, Project, RunSpec, Workspace};
 
 /// Longest response that a record shows, in bytes; all of it is in `stdout.txt`.
 pub const RESPONSE_SHOWN_BYTES: usize = 1024 * 1024;

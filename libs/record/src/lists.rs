@@ -261,6 +261,54 @@ closed_list! {
     }
 }
 
+closed_list! {
+    /// What became of a checkout.
+    "checkout verdict" CheckoutVerdict {
+        /// There was no clone; one was made.
+        Cloned = "cloned",
+        /// The clone is at the root's tip, whether or not it had to be moved there.
+        FastForwarded = "fast-forwarded",
+        /// The clone was left exactly as it is.
+        CheckoutKept = "checkout-kept",
+        /// The clone was left exactly as it is, and no git ran in or on it.
+        Refused = "refused",
+    }
+}
+
+closed_list! {
+    /// Why a clone was left as it is.
+    "reason to keep a checkout" KeptReason {
+        /// There is work in it that is not committed.
+        Dirty = "dirty",
+        /// It is on another branch.
+        OtherBranch = "other-branch",
+        /// It is on no branch.
+        Detached = "detached",
+        /// Its branch has commits that the root's has not.
+        NotFastForward = "not-fast-forward",
+        /// Somebody's git is at work in it, or was interrupted.
+        GitBusy = "git-busy",
+        /// The update would write over a file that is not tracked.
+        WouldOverwrite = "would-overwrite",
+        /// Something in it hides changes from git.
+        HiddenChanges = "hidden-changes",
+        /// Its configuration says more than a clone's does.
+        ConfigChanged = "config-changed",
+        /// It is no clone that this host has made.
+        NotAClone = "not-a-clone",
+        /// Something in it is larger than anything honest.
+        TooLarge = "too-large",
+        /// Something in it can't be read.
+        Unreadable = "unreadable",
+        /// Git failed, or nothing contains it here.
+        GitFailed = "git-failed",
+        /// A session is live in its workspace.
+        SessionLive = "session-live",
+        /// The root has no branch checked out.
+        NoBranch = "no-branch",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

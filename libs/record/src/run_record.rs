@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use mosaic_ids::{Digest, Name, RunId};
 
 use crate::{
-    ActivitySource, Actor, Backend, Enforcement, EventMeta, Limits, Note, RunEvent, RunPart, RunSpec, RunStatus,
-    StepState, Tool, Workspace, WorkspaceMode,
+    ActivitySource, Actor, Backend, CheckoutVerdict, Enforcement, EventMeta, KeptReason, Limits, Note, RunEvent,
+    RunPart, RunSpec, RunStatus, StepState, Tool, Workspace, WorkspaceMode,
 };
 
 /// The first thing that the model produced.
@@ -80,6 +80,31 @@ pub struct Pruned {
     /// Where its files are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive: Option<Archive>,
+}
+
+/// What became of a project's clone before the run.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ProjectCheckout {
+    /// The project.
+    pub project: Name,
+    /// What became of it.
+    pub verdict: CheckoutVerdict,
+    /// Why it was left as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<KeptReason>,
+    /// What that was seen at, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// Branch of the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// Commit that the clone was at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
+    /// Commit that the root is at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tip: Option<String>,
 }
 
 /// The record of one run: `result.json`.
@@ -184,6 +209,9 @@ pub struct RunRecord {
     pub bundle_digest: Option<Digest>,
     /// The limits it was under.
     pub limits: Limits,
+    /// What became of each project's clone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checkouts: Vec<ProjectCheckout>,
     /// What was written and what was kept of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Output>,
@@ -272,6 +300,7 @@ impl RunRecord {
             trace_id: meta.trace_id.clone(),
             bundle_digest: None,
             limits: spec.limits,
+            checkouts: Vec::new(),
             output: None,
             cancel_requested: false,
             kept: false,
@@ -310,6 +339,9 @@ impl RunRecord {
                 }
                 if let Some(root) = &facts.workspace_root {
                     self.workspace_root = Some(root.clone());
+                }
+                if !facts.checkouts.is_empty() {
+                    self.checkouts.clone_from(&facts.checkouts);
                 }
                 if let Some(digest) = &facts.bundle_digest {
                     self.bundle_digest = Some(digest.clone());

@@ -53,6 +53,16 @@ impl schemars::JsonSchema for Workspace {
     }
 }
 
+/// A project that the agent is given a clone of.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Project {
+    /// Its id, and the name of its clone's directory in the workspace.
+    pub id: Name,
+    /// Top directory of its repository on the host.
+    pub root: String,
+}
+
 /// What is to run: everything that the launch resolved, and snapshots of what it was resolved from, so that a later
 /// change of any file changes nothing.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -78,6 +88,9 @@ pub struct RunSpec {
     /// Where the adapter works; none is an empty private directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<Workspace>,
+    /// Projects that have a clone in the workspace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub projects: Vec<Project>,
     /// The conversation that the adapter resumes or begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Name>,

@@ -31,7 +31,7 @@ use mosaic_proto::launcher::v1::launch_service_server::LaunchServiceServer;
 use mosaic_rpc::{Attached, Dial, MAX_MESSAGE_BYTES, RpcError, ServeError, Server};
 
 use app::marks::Marks;
-use app::{Accept, App, Parts};
+use app::{Accept, App, Checkouts, Parts};
 use peers::{Broker, Retention, Runner};
 use tokio_util::sync::CancellationToken;
 
@@ -94,7 +94,9 @@ pub async fn start(options: Options) -> Result<Handle, StartError> {
     let server = Server::bind(Service::Launcher, &socket, &hashes, rpc::authz::RULES, descriptors)?;
 
     let (work, serving) = (Lifecycle::new(), Lifecycle::new());
+    let checkouts = Checkouts::new(&config, std::env::var_os("PATH").as_deref());
     let app = App::new(Parts {
+        checkouts,
         config,
         accept,
         // One launcher a data root, so that the path names it, across restarts too.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use mosaic_adapters::Metadata;
-use mosaic_config::ConfigFile;
+use mosaic_config::{BusinessFile, ConfigFile};
 use mosaic_launcher::intake::{MissionFile, TaskFile};
 use mosaic_record::{AnyEvent, RunRecord, RunSpec};
 use schemars::transform::{RecursiveTransform, Transform as _};
@@ -19,9 +19,10 @@ pub(super) struct Published {
 }
 
 /// Every published schema.
-pub(super) fn published() -> [Published; 7] {
+pub(super) fn published() -> [Published; 8] {
     [
         of::<ConfigFile>("config.json", "Mosaic configuration"),
+        of::<BusinessFile>("business.json", "Mosaic business file"),
         of::<TaskFile>("task.json", "Mosaic task file"),
         of::<MissionFile>("mission.json", "Mosaic mission"),
         of::<Metadata>("adapter.json", "Mosaic adapter metadata"),

@@ -19,6 +19,7 @@ fn spec() -> RunSpec {
         expect_exact: None,
         tools: vec![],
         workspace: None,
+        projects: vec![],
         session: None,
         adapter: "mock".parse().expect("name"),
         provider: None,

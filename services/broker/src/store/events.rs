@@ -7,7 +7,7 @@ use sqlx::sqlite::{SqliteArguments, SqliteConnection};
 
 use super::StoreError;
 use super::error::exactly;
-use super::rows::{Family, filled};
+use super::rows::{Family, INSERTED, MOST, bind_empty, filled};
 use crate::domain::{Event, from_nanos, to_nanos};
 
 /// How much one page of events holds: at least one event, then no more than these.
@@ -80,30 +80,44 @@ fn digest(text: String, row: &str, column: &'static str) -> Result<mosaic_ids::D
     text.try_into().map_err(StoreError::damaged::<mosaic_ids::InvalidDigest>(row, column))
 }
 
-static INSERT: LazyLock<Family> = LazyLock::new(|| {
+/// Appends events, as [`bind_all`] binds them.
+pub(super) static INSERT: LazyLock<Family> = LazyLock::new(|| {
     let head = "
         INSERT OR FAIL INTO events (
             sequence, event_id, time_ns, kind, actor, subject,
             trace_id, previous_hash, hash, payload_bytes, payload
         )
-        VALUES ";
-    Family::new(head, "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", "")
+        ";
+    Family::new(&format!("{head}{}", INSERTED.0), "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", INSERTED.1)
 });
+const COLUMNS: usize = 11;
 
 /// Appends sealed events.
 pub(super) async fn insert(connection: &mut SqliteConnection, events: Vec<Event>) -> Result<(), StoreError> {
-    let number = events.len();
-    let mut events = events.into_iter();
-    for (text, rows) in INSERT.exactly(number) {
+    let mut left = events.into_iter();
+    while left.len() > 0 {
+        let rows = left.len().min(MOST);
+        let (text, taken) = INSERT.fitting(rows);
         let mut arguments = SqliteArguments::default();
-        arguments.reserve(rows * 11, 0);
-        for event in events.by_ref().take(rows) {
-            bind(&mut arguments, event).map_err(sqlx::Error::Encode)?;
-        }
+        bind_all(&mut arguments, left.by_ref().take(rows), taken).map_err(sqlx::Error::Encode)?;
         let result = sqlx::query_with(text, arguments).execute(&mut *connection).await?;
         exactly(rows, result.rows_affected())?;
     }
     Ok(())
+}
+
+/// The rows of [`INSERT`] that takes `taken`.
+pub(super) fn bind_all(
+    arguments: &mut SqliteArguments,
+    events: impl ExactSizeIterator<Item = Event>,
+    taken: usize,
+) -> Result<(), BoxDynError> {
+    let empty = taken - events.len();
+    arguments.reserve(taken * COLUMNS, 0);
+    for event in events {
+        bind(arguments, event)?;
+    }
+    bind_empty(arguments, empty, COLUMNS)
 }
 
 /// One row of [`INSERT`].

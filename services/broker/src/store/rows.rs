@@ -3,11 +3,20 @@
 //! Each statement is a hop to the thread that owns the connection, and that hop costs more than a row. So rows go in
 //! together: a family has the text of its statement for 1, 2, 4 ... rows, few enough that all of them stay prepared.
 //!
+//! Rows that are missing to such a number are empty and passed over, see [`INSERTED`].
+//!
 //! Rows are written by `INSERT OR FAIL`: for anything else SQLite keeps a journal of each such statement, to take back its
 //! first rows when a later one fails. Here the transaction goes as a whole then.
 
+use sqlx::Arguments as _;
+use sqlx::error::BoxDynError;
+use sqlx::sqlite::SqliteArguments;
+
 /// Most rows of one statement; well below the parameters that one may have.
-const MOST: usize = 128;
+pub(super) const MOST: usize = 128;
+
+/// Between the columns of an insert and its rows, and after them.
+pub(super) const INSERTED: (&str, &str) = ("SELECT * FROM (VALUES ", ") WHERE column1 IS NOT NULL");
 
 /// One statement, spelled for several numbers of rows.
 #[derive(Debug)]
@@ -24,13 +33,10 @@ impl Family {
         Self { texts: (0..=MOST.ilog2()).map(text).collect() }
     }
 
-    /// Statements that take `rows` rows together, and how many each takes.
-    pub(super) fn exactly(&'static self, mut rows: usize) -> impl Iterator<Item = (&'static str, usize)> {
-        std::iter::from_fn(move || {
-            let power = rows.min(MOST).checked_ilog2()?;
-            rows -= 1 << power;
-            Some((self.texts[power as usize].as_str(), 1 << power))
-        })
+    /// The statement for `rows` rows, at most [`MOST`], and how many it takes.
+    pub(super) fn fitting(&self, rows: usize) -> (&str, usize) {
+        let rows = rows.clamp(1, MOST).next_power_of_two();
+        (self.texts[rows.ilog2() as usize].as_str(), rows)
     }
 
     /// Cuts `keys` into pieces, each with a statement that takes it with its last key repeated that often, which finds
@@ -40,10 +46,15 @@ impl Family {
         keys: &'keys [T],
     ) -> impl Iterator<Item = (&'static str, &'keys [T], usize)> {
         keys.chunks(MOST).map(move |piece| {
-            let rows = piece.len().next_power_of_two();
-            (self.texts[rows.ilog2() as usize].as_str(), piece, rows - piece.len())
+            let (text, rows) = self.fitting(piece.len());
+            (text, piece, rows - piece.len())
         })
     }
+}
+
+/// Fills up with empty rows.
+pub(super) fn bind_empty(arguments: &mut SqliteArguments, rows: usize, columns: usize) -> Result<(), BoxDynError> {
+    (0..rows * columns).try_for_each(|_| arguments.add(None::<i64>))
 }
 
 /// `keys`, and the last of them `repeats` times more.
@@ -65,13 +76,10 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_cut_into_what_statements_take() {
-        for (rows, pieces) in
-            [(0, &[][..]), (1, &[1][..]), (7, &[4, 2, 1]), (128, &[128]), (300, &[128, 128, 32, 8, 4])]
-        {
-            let cut: Vec<usize> = FAMILY.exactly(rows).map(|(_, rows)| rows).collect();
-            assert_eq!(cut, pieces);
-            assert!(FAMILY.exactly(rows).all(|(text, rows)| text.matches('?').count() == rows));
+    fn a_statement_takes_the_rows_or_more() {
+        for (rows, taken) in [(0, 1), (1, 1), (2, 2), (3, 4), (65, 128), (128, 128)] {
+            let (text, found) = FAMILY.fitting(rows);
+            assert_eq!((found, text.matches('?').count()), (taken, taken), "{rows}");
         }
     }
 

@@ -9,7 +9,7 @@ use sqlx::sqlite::{SqliteArguments, SqliteConnection};
 
 use super::StoreError;
 use super::error::exactly;
-use super::rows::{Family, filled};
+use super::rows::{Family, INSERTED, MOST, bind_empty, filled};
 use crate::domain::{Run, RunSummary, from_nanos, to_nanos};
 
 /// What the writer needs of a run.
@@ -271,14 +271,15 @@ pub(super) async fn ids_after(
     Ok(rows)
 }
 
-static UPSERT: LazyLock<Family> = LazyLock::new(|| {
+/// Writes runs, as [`bind_all`] binds them; each run once.
+pub(super) static UPSERT: LazyLock<Family> = LazyLock::new(|| {
     let head = "
         INSERT OR FAIL INTO runs (
             run_id, request_id, request_digest, status, reason, created_ns, started_ns, finished_ns, task_id, adapter,
             model, workspace, session, cancel_requested, epoch, holder, prepared_epoch, reported,
             first_sequence, last_sequence, end_sequence, kept, record_pruned, record
         )
-        VALUES ";
+        ";
     let tail = "
         ON CONFLICT (run_id) DO UPDATE SET
             status = excluded.status,
@@ -295,24 +296,30 @@ static UPSERT: LazyLock<Family> = LazyLock::new(|| {
             kept = excluded.kept,
             record_pruned = excluded.record_pruned,
             record = excluded.record";
-    Family::new(head, "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", tail)
+    let row = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    Family::new(&format!("{head}{}", INSERTED.0), row, &format!("{}{tail}", INSERTED.1))
 });
+const COLUMNS: usize = 24;
 
 /// Writes new runs, and all of runs that are there; each run once.
 pub(super) async fn save(connection: &mut SqliteConnection, runs: &[Arc<Run>]) -> Result<(), StoreError> {
-    let mut left = runs;
-    for (text, rows) in UPSERT.exactly(runs.len()) {
-        let (piece, rest) = left.split_at(rows);
-        left = rest;
+    for runs in runs.chunks(MOST) {
+        let (text, taken) = UPSERT.fitting(runs.len());
         let mut arguments = SqliteArguments::default();
-        arguments.reserve(rows * 24, 0);
-        for run in piece {
-            bind(&mut arguments, run).map_err(sqlx::Error::Encode)?;
-        }
+        bind_all(&mut arguments, runs, taken).map_err(sqlx::Error::Encode)?;
         let result = sqlx::query_with(text, arguments).execute(&mut *connection).await?;
-        exactly(rows, result.rows_affected())?;
+        exactly(runs.len(), result.rows_affected())?;
     }
     Ok(())
+}
+
+/// The rows of [`UPSERT`] that takes `taken`.
+pub(super) fn bind_all(arguments: &mut SqliteArguments, runs: &[Arc<Run>], taken: usize) -> Result<(), BoxDynError> {
+    arguments.reserve(taken * COLUMNS, 0);
+    for run in runs {
+        bind(arguments, run)?;
+    }
+    bind_empty(arguments, taken - runs.len(), COLUMNS)
 }
 
 /// One row of [`UPSERT`].

@@ -1,11 +1,14 @@
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use futures::TryStreamExt as _;
 use mosaic_ids::{RequestId, RunId};
 use mosaic_record::RunEvent;
-use sqlx::sqlite::{Sqlite, SqliteConnection};
-use sqlx::{Connection as _, Transaction};
+use sqlx::sqlite::{Sqlite, SqliteArguments, SqliteConnection, SqliteQueryResult};
+use sqlx::{Connection as _, Executor as _, Transaction};
 
+use super::error::exactly;
+use super::rows::MOST;
 use super::{StoreError, StoredRun, events, runs, wal::WalKeeper};
 use crate::domain::{Event, Head, RecordedStep, Run};
 
@@ -15,6 +18,13 @@ pub(crate) struct WriteConnection {
     pub(super) connection: SqliteConnection,
     wal: WalKeeper,
 }
+
+/// The beginning of a transaction and all that it writes, for 1, 2, 4 ... events and as many runs.
+static FEW: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let powers = (0..=MOST.ilog2()).map(|power| 1 << power);
+    let text = |rows| format!("BEGIN IMMEDIATE; {}; {}", events::INSERT.fitting(rows).0, runs::UPSERT.fitting(rows).0);
+    powers.map(text).collect()
+});
 
 /// One transaction of the writer; dropped without a commit, nothing of it happened.
 #[derive(Debug)]
@@ -82,6 +92,40 @@ impl WriteConnection {
     pub(crate) async fn steps(&mut self, run_ids: &[&RunId]) -> Result<Vec<StoredStep>, StoreError> {
         let steps = events::steps(&mut self.connection, run_ids).await?;
         Ok(steps.into_iter().map(StoredStep::from).collect())
+    }
+
+    /// Appends sealed events and writes what runs have become, each run once, in one transaction. All of it is on disk when
+    /// this returns.
+    ///
+    /// # Errors
+    /// When the database fails. Nothing of it happened then, once this connection is dropped, which it is to be.
+    pub(crate) async fn write(&mut self, events: Vec<Event>, runs: &[Arc<Run>]) -> Result<(), StoreError> {
+        if events.len() <= MOST && runs.len() <= MOST {
+            return self.write_few(events, runs).await;
+        }
+        let mut batch = self.begin().await?;
+        batch.append(events).await?;
+        batch.save(runs).await?;
+        batch.commit().await
+    }
+
+    /// [`Self::write`] in two hops to the connection's thread instead of four; for few rows the hops are most of the time.
+    async fn write_few(&mut self, events: Vec<Event>, runs: &[Arc<Run>]) -> Result<(), StoreError> {
+        let meant = [events.len(), runs.len()];
+        let taken = events.len().max(runs.len()).next_power_of_two();
+        let mut arguments = SqliteArguments::default();
+        let bound = events::bind_all(&mut arguments, events.into_iter(), taken)
+            .and_then(|()| runs::bind_all(&mut arguments, runs, taken));
+        bound.map_err(sqlx::Error::Encode)?;
+        let statements = sqlx::query_with(FEW[taken.ilog2() as usize].as_str(), arguments);
+        let results: Vec<SqliteQueryResult> = self.connection.execute_many(statements).try_collect().await?;
+        let [_begun, appended, saved] = results.as_slice() else {
+            return Err(StoreError::RowsAffected { meant: meant[0] as u64, changed: 0 });
+        };
+        exactly(meant[0], appended.rows_affected())?;
+        exactly(meant[1], saved.rows_affected())?;
+        sqlx::query("COMMIT").execute(&mut self.connection).await?;
+        Ok(())
     }
 
     /// Begins a transaction that holds the write lock from its start.

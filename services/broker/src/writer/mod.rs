@@ -238,10 +238,7 @@ impl Task {
         let answers = commands.iter().map(|command| batch.command(command)).collect();
         let outcome = batch.outcome();
         if !outcome.runs.is_empty() {
-            let mut transaction = connection.begin().await?;
-            transaction.append(outcome.events).await?;
-            transaction.save(&outcome.runs).await?;
-            transaction.commit().await?;
+            connection.write(outcome.events, &outcome.runs).await?;
         }
 
         self.leases.apply(outcome.leases, now);

@@ -1,13 +1,20 @@
+use std::io::Read as _;
+use std::path::Path;
+
+use mosaic_config::Business;
 use mosaic_ids::{RequestId, RunId};
-use mosaic_record::{Actor, Refusal, RunSpec};
+use mosaic_record::{Actor, Project, Refusal, RunSpec};
 use mosaic_rpc::RpcError;
 use tracing::Instrument as _;
 
 use super::locks::Claim;
 use super::{App, RUNS_IN_HAND};
-use crate::domain::admission::{Application, Overrides, Refused, Wish, admit};
+use crate::domain::admission::{self, Application, Overrides, Refused, Wish, admit};
 use crate::domain::retry::{differences, retry_wish};
 use crate::intake::{MissionFile, TaskFile};
+
+/// Largest business file that is read, in bytes.
+const BUSINESS_BYTES: u64 = 4 * 1024 * 1024;
 
 /// A launch that was recorded.
 #[derive(Debug, Clone)]
@@ -110,7 +117,7 @@ impl App {
     }
 
     fn admit(&self, wish: Wish) -> Result<RunSpec, RpcError> {
-        let Wish { task, mission, overrides, no_wait } = wish;
+        let Wish { task, mission, overrides, no_wait, projects } = wish;
         let wrong = |error: mosaic_config::IntakeError| RpcError::invalid(error.to_string()).with("key", &error.key);
         let task_file = TaskFile::parse(&task).map_err(wrong)?;
         let mission_file = mission.as_ref().map(MissionFile::parse).transpose().map_err(wrong)?;
@@ -128,10 +135,37 @@ impl App {
         let name = overrides.adapter.clone().unwrap_or_else(|| self.inner.config.execution.adapter.clone());
         let adapter = mosaic_adapters::find(&name, &self.adapter_directories())
             .map_err(|error| RpcError::refused(error.refusal(), error.to_string()).with("adapter", &name))?;
+        let projects = match projects {
+            Some(recorded) => recorded,
+            None => self.projects(&task_file, &task.name)?,
+        };
         let traceparent = mosaic_telemetry::current_traceparent().map(|parent| parent.to_string());
         let application =
-            Application { task, mission, task_file, mission_file, adapter, overrides, no_wait, traceparent };
+            Application { task, mission, task_file, mission_file, adapter, overrides, no_wait, traceparent, projects };
         admit(application, &self.inner.config)
             .map_err(|Refused { refusal, message }| RpcError::refused(refusal, message))
     }
+
+    /// The projects that a task names, as the business file has them now.
+    fn projects(&self, task: &TaskFile, document: &str) -> Result<Vec<Project>, RpcError> {
+        if task.projects.is_none() {
+            return Ok(Vec::new());
+        }
+        let business = self.inner.config.business.as_deref().map(read_business).transpose()?;
+        let found = admission::projects(task, document, business.as_ref());
+        found.map_err(|Refused { refusal, message }| RpcError::refused(refusal, message))
+    }
+}
+
+/// Reads the business file.
+fn read_business(path: &Path) -> Result<Business, RpcError> {
+    let invalid = |problem: String| RpcError::refused(Refusal::InvalidConfig, problem).with("path", path.display());
+    let document = path.display().to_string();
+    let mut text = String::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(BUSINESS_BYTES + 1).read_to_string(&mut text));
+    read.map_err(|error| invalid(format!("can't read the business file `{document}`: {error}")))?;
+    if text.len() as u64 > BUSINESS_BYTES {
+        return Err(invalid(format!("the business file `{document}` has more than {BUSINESS_BYTES} bytes")));
+    }
+    Business::parse(&document, &text).map_err(|error| invalid(error.to_string()))
 }

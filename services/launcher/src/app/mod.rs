@@ -1,5 +1,6 @@
 //! What the launcher does: launches, stops, and sees each run through to its record.
 
+mod checkouts;
 mod disk;
 mod launch;
 pub mod locks;
@@ -25,6 +26,7 @@ use mosaic_lifecycle::{Clock, Lifecycle};
 use mosaic_rpc::RpcError;
 use tokio::sync::{Mutex, Semaphore};
 
+pub use checkouts::Checkouts;
 pub use launch::{Launched, Validated};
 pub use registry::Registry;
 pub use repair::Repaired;
@@ -65,6 +67,7 @@ struct Inner {
     broker: Broker,
     runner: Runner,
     retention: Retention,
+    checkouts: Arc<Checkouts>,
     locks: Locks,
     marks: Marks,
     registry: Registry,
@@ -97,6 +100,8 @@ pub struct Parts {
     pub retention: Retention,
     /// What it has in hand, on disk.
     pub marks: Marks,
+    /// What checkouts are made with.
+    pub checkouts: Checkouts,
     /// Ends its work.
     pub work: Lifecycle,
     /// Where times come from.
@@ -107,7 +112,7 @@ impl App {
     /// A launcher that does nothing yet; [`App::reconcile`] makes it look at what is there.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { config, root, holder, accept, broker, runner, retention, marks, work, clock } = parts;
+        let Parts { config, root, holder, accept, broker, runner, retention, checkouts, marks, work, clock } = parts;
         let (locks, registry, live) = (Locks::default(), Registry::default(), Semaphore::new(LIVE_RUNS));
         let (pruning, remedy) = (Mutex::default(), disk::LastRemedy::default());
         let started = (clock.now(), clock.monotonic());
@@ -119,6 +124,7 @@ impl App {
             broker,
             runner,
             retention,
+            checkouts: Arc::new(checkouts),
             locks,
             marks,
             registry,

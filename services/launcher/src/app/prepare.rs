@@ -3,13 +3,15 @@
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use mosaic_adapters::Adapter;
 use mosaic_bundle::{Contents, Launch, WorkspaceKind};
 use mosaic_data_root::DataRoot;
 use mosaic_ids::{Digest, RunId};
-use mosaic_record::{Refusal, RunSpec, StepFacts, Workspace, WorkspaceMode};
+use mosaic_record::{CheckoutVerdict, Refusal, RunSpec, StepFacts, Workspace, WorkspaceMode};
 
+use super::checkouts::{self, Checkouts};
 use crate::domain::prompt;
 use crate::intake::MissionFile;
 
@@ -20,6 +22,8 @@ pub enum Step {
     RunDirectory,
     /// The workspace.
     Workspace,
+    /// The clones of projects in the workspace.
+    Checkouts,
     /// The session.
     Session,
     /// The sealed bundle.
@@ -28,7 +32,7 @@ pub enum Step {
 
 impl Step {
     /// All steps in their order.
-    pub const ALL: [Self; 4] = [Self::RunDirectory, Self::Workspace, Self::Session, Self::Bundle];
+    pub const ALL: [Self; 5] = [Self::RunDirectory, Self::Workspace, Self::Checkouts, Self::Session, Self::Bundle];
 
     /// The step of this name.
     #[must_use]
@@ -42,6 +46,7 @@ impl Step {
         match self {
             Self::RunDirectory => "run-directory",
             Self::Workspace => "workspace",
+            Self::Checkouts => "checkouts",
             Self::Session => "session",
             Self::Bundle => "bundle",
         }
@@ -59,11 +64,11 @@ pub struct StepFailed {
 }
 
 impl StepFailed {
-    fn new(refusal: Refusal, message: impl Into<String>) -> Self {
+    pub(super) fn new(refusal: Refusal, message: impl Into<String>) -> Self {
         Self { refusal, message: message.into() }
     }
 
-    fn io(action: &str, path: &Path, error: &std::io::Error) -> Self {
+    pub(super) fn io(action: &str, path: &Path, error: &std::io::Error) -> Self {
         let refusal = if error.kind() == ErrorKind::StorageFull { Refusal::DiskLow } else { Refusal::Interrupted };
         Self::new(refusal, format!("can't {action} `{}`: {error}", path.display()))
     }
@@ -87,6 +92,7 @@ impl Places {
         let needed = |step: &Step| match step {
             Step::RunDirectory | Step::Bundle => true,
             Step::Workspace => self.spec.workspace.is_some(),
+            Step::Checkouts => !self.spec.projects.is_empty(),
             Step::Session => self.spec.session.is_some(),
         };
         Step::ALL.into_iter().filter(needed).collect()
@@ -96,6 +102,7 @@ impl Places {
     pub fn undo(&self, step: Step) {
         let removed = match step {
             Step::Bundle => std::fs::remove_dir_all(self.root.bundle(&self.run_id)),
+            Step::Checkouts => self.workspace().map_or(Ok(()), |path| checkouts::undo(&self.root, &self.run_id, &path)),
             // Only an empty one: nothing that somebody has put there meanwhile is ever deleted.
             Step::Workspace => self.workspace().map_or(Ok(()), std::fs::remove_dir),
             Step::Session => self.session().map_or(Ok(()), std::fs::remove_dir),
@@ -114,6 +121,11 @@ impl Places {
         let path = match step {
             Step::RunDirectory => Some(self.root.run(&self.run_id)),
             Step::Workspace => self.workspace(),
+            Step::Checkouts => {
+                return self.workspace().is_some_and(|path| {
+                    self.spec.projects.iter().any(|project| checkouts::is_missing(&path, &project.id))
+                });
+            }
             Step::Session => self.session(),
             Step::Bundle => Some(self.root.bundle(&self.run_id)),
         };
@@ -143,6 +155,8 @@ pub struct Preparation {
     pub adapter: Adapter,
     /// Owner of workspaces and sessions.
     pub sandbox_uid: u32,
+    /// What checkouts are made with.
+    pub checkouts: Arc<Checkouts>,
 }
 
 impl Preparation {
@@ -154,6 +168,7 @@ impl Preparation {
         match step {
             Step::RunDirectory => self.run_directory(),
             Step::Workspace => self.workspace(),
+            Step::Checkouts => self.checkouts(),
             Step::Session => self.session(),
             Step::Bundle => self.bundle(),
         }
@@ -174,6 +189,15 @@ impl Preparation {
         let Some(path) = self.places.workspace() else { return Ok(StepFacts::default()) };
         let made = self.sandbox_directory(&path, Refusal::WorkspaceMissing)?;
         Ok(StepFacts { workspace_root: Some(path.display().to_string()), made, ..StepFacts::default() })
+    }
+
+    fn checkouts(&self) -> Result<StepFacts, StepFailed> {
+        let Places { run_id, spec, root } = &self.places;
+        let Some(path) = self.places.workspace() else { return Ok(StepFacts::default()) };
+        let taken = self.checkouts.take(root, run_id, &spec.projects, &path);
+        let checkouts = taken.inspect_err(|_| self.places.undo(Step::Checkouts))?;
+        let made = checkouts.iter().any(|checkout| checkout.verdict == CheckoutVerdict::Cloned);
+        Ok(StepFacts { checkouts, made, ..StepFacts::default() })
     }
 
     fn session(&self) -> Result<StepFacts, StepFailed> {
@@ -214,7 +238,7 @@ impl Preparation {
     fn bundle(&self) -> Result<StepFacts, StepFailed> {
         let Places { run_id, spec, root } = &self.places;
         let mission = self.mission()?;
-        let system_prompt = prompt::compose(mission.as_ref(), &spec.tools, &spec.request)
+        let system_prompt = prompt::compose(mission.as_ref(), &spec.tools, &spec.projects, &spec.request)
             .map_err(|over| StepFailed::new(Refusal::PromptOverBudget, over.to_string()))?;
         let policy = serde_json::json!({ "policyVersion": 1, "tools": spec.tools });
         let tools = serde_json::json!({ "toolsVersion": 1, "tools": [] });

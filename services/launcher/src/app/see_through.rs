@@ -1,5 +1,6 @@
 //! Seeing one run through under a lease: queue, preparation, execution, record.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use mosaic_ids::RunId;
@@ -118,7 +119,8 @@ impl App {
             }
         };
         let places = Places { run_id: ticket.run().clone(), root: self.inner.root.clone(), spec };
-        let preparation = Preparation { places, adapter, sandbox_uid: self.inner.config.sandbox_uid() };
+        let (sandbox_uid, checkouts) = (self.inner.config.sandbox_uid(), Arc::clone(&self.inner.checkouts));
+        let preparation = Preparation { places, adapter, sandbox_uid, checkouts };
         let mut made = Vec::new();
         let stopped = self.steps(ticket, epoch, &preparation, &mut made).await?;
         if stopped.is_err() {

@@ -1,9 +1,9 @@
 //! Admission: from documents, configuration and the operator's wishes to a spec, or a refusal.
 
 use mosaic_adapters::Adapter;
-use mosaic_config::Config;
+use mosaic_config::{Business, Config};
 use mosaic_ids::Name;
-use mosaic_record::{Backend, Document, Environment, Limits, Refusal, RunSpec};
+use mosaic_record::{Backend, Document, Environment, Limits, Project, Refusal, RunSpec};
 
 use crate::domain::policy::effective_tools;
 use crate::domain::prompt;
@@ -36,6 +36,8 @@ pub struct Wish {
     pub overrides: Overrides,
     /// Refuse instead of waiting.
     pub no_wait: bool,
+    /// Projects as an earlier run had them; those of the business file when absent.
+    pub projects: Option<Vec<Project>>,
 }
 
 /// A refusal before anything was recorded.
@@ -73,6 +75,31 @@ pub struct Application {
     pub no_wait: bool,
     /// W3C `traceparent` of the launch.
     pub traceparent: Option<String>,
+    /// Projects that the task names.
+    pub projects: Vec<Project>,
+}
+
+/// The projects that a task names, with their roots.
+///
+/// # Errors
+/// When one of them is not known.
+pub fn projects(task: &TaskFile, document: &str, business: Option<&Business>) -> Result<Vec<Project>, Refused> {
+    let invalid = |message: String| Refused::new(Refusal::InvalidRequest, message);
+    let Some(named) = &task.projects else { return Ok(Vec::new()) };
+    let Some(business) = business else {
+        return Err(invalid(format!(
+            "{document}: projects: the configuration names no business file\n\
+             hint: write one with `projects`, and its path as `business` into the configuration"
+        )));
+    };
+    let find = |id: &Name| match business.projects.get(id) {
+        Some(root) => Ok(Project { id: id.clone(), root: root.display().to_string() }),
+        None => {
+            let known = business.projects.keys().map(Name::as_str).collect::<Vec<_>>().join(" ");
+            Err(invalid(format!("{document}: projects: unknown project \"{id}\"; known: {known}")))
+        }
+    };
+    named.iter().map(find).collect()
 }
 
 /// The spec of the run.
@@ -87,7 +114,7 @@ pub fn admit(application: Application, config: &Config) -> Result<RunSpec, Refus
     let mission_tools = mission_file.as_ref().and_then(|mission| mission.capabilities.as_ref()?.tools.as_ref());
     let effective = effective_tools(mission_tools.map(mosaic_config::Tools::as_slice), task_file.tools());
     let request = task_file.prompt.as_str();
-    prompt::compose(mission_file.as_ref(), &effective.tools, request).map_err(|over| {
+    prompt::compose(mission_file.as_ref(), &effective.tools, &application.projects, request).map_err(|over| {
         Refused::new(Refusal::PromptOverBudget, format!("{}: prompt: {over}", application.task.name))
     })?;
     Ok(RunSpec {
@@ -97,6 +124,7 @@ pub fn admit(application: Application, config: &Config) -> Result<RunSpec, Refus
         expect_exact: task_file.expect_exact.as_ref().map(|text| text.as_str().to_owned()),
         tools: effective.tools,
         workspace: task_file.workspace.clone(),
+        projects: application.projects.clone(),
         session: task_file.session.clone(),
         adapter: adapter.name.clone(),
         provider: Some(config.execution.provider.clone()),
@@ -190,6 +218,7 @@ mod tests {
             overrides,
             no_wait: false,
             traceparent: None,
+            projects: Vec::new(),
         }
     }
 

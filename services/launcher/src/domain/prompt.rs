@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use mosaic_record::Tool;
+use mosaic_record::{Project, Tool};
 
 use crate::intake::MissionFile;
 
@@ -36,15 +36,34 @@ pub struct OverBudget {
 ///
 /// # Errors
 /// When it and the request exceed the budget.
-pub fn compose(mission: Option<&MissionFile>, tools: &[Tool], request: &str) -> Result<String, OverBudget> {
+pub fn compose(
+    mission: Option<&MissionFile>,
+    tools: &[Tool],
+    projects: &[Project],
+    request: &str,
+) -> Result<String, OverBudget> {
     let mut prompt = CONTRACTS.join("\n");
     prompt.push('\n');
+    prompt.push_str(&projects_section(projects));
     prompt.push_str(&mission_section(mission, tools));
     let bytes = prompt.len() + request.len();
     if bytes > BUDGET_BYTES || bytes / BYTES_PER_TOKEN > BUDGET_TOKENS {
         return Err(OverBudget { bytes });
     }
     Ok(prompt)
+}
+
+/// Where the clones are, for an agent that was given some.
+fn projects_section(projects: &[Project]) -> String {
+    if projects.is_empty() {
+        return String::new();
+    }
+    let mut section = "# PROJECTS (runtime)\n\nYour working directory has a git clone of each project:\n".to_owned();
+    for Project { id, .. } in projects {
+        writeln!(section, "- project {id}: ./{id}").expect("a string takes all");
+    }
+    section.push('\n');
+    section
 }
 
 fn mission_section(mission: Option<&MissionFile>, tools: &[Tool]) -> String {
@@ -72,15 +91,23 @@ mod tests {
     fn the_prompt_ends_with_the_mission_and_its_directives() {
         let text = r#"{"missionVersion": 1, "id": "m", "objective": "Keep the site up", "directives": ["No new dependencies"]}"#;
         let mission: MissionFile = serde_json::from_str(text).expect("valid");
-        let prompt = compose(Some(&mission), &[Tool::Read, Tool::Ls], "hi").expect("fits");
+        let prompt = compose(Some(&mission), &[Tool::Read, Tool::Ls], &[], "hi").expect("fits");
         let section = prompt.rsplit("# MISSION (runtime)").next().expect("there");
         assert_eq!(section, "\n\nObjective: Keep the site up\n- No new dependencies\n\nTools: read, ls\n");
         assert!(prompt.contains("MOSAIC_HELLO_OK"));
     }
 
     #[test]
+    fn the_prompt_names_the_path_of_every_clone() {
+        let project = Project { id: "site".parse().expect("a name"), root: "/srv/secret-place".into() };
+        let prompt = compose(None, &[], &[project], "hi").expect("fits");
+        assert!(prompt.contains("- project site: ./site\n"), "{prompt}");
+        assert!(!prompt.contains("secret-place"), "where the root is concerns no agent");
+    }
+
+    #[test]
     fn a_request_over_the_budget_is_refused() {
-        compose(None, &[], &"x".repeat(7_900_000)).expect("fits");
-        compose(None, &[], &"x".repeat(8_100_000)).expect_err("too many tokens");
+        compose(None, &[], &[], &"x".repeat(7_900_000)).expect("fits");
+        compose(None, &[], &[], &"x".repeat(8_100_000)).expect_err("too many tokens");
     }
 }

@@ -19,6 +19,7 @@ pub fn retry_wish(before: &RunSpec, overrides: Overrides, no_wait: bool) -> Wish
             adapter: Some(adapter),
         },
         no_wait,
+        projects: Some(before.projects.clone()),
     }
 }
 

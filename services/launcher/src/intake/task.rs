@@ -4,6 +4,8 @@ use mosaic_record::{Document, Workspace};
 
 /// The only version of the format that is known.
 const VERSION: u32 = 1;
+/// Most projects of one task.
+const PROJECTS: usize = 16;
 
 /// What an agent may use.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -37,6 +39,10 @@ pub struct TaskFile {
     /// Where the adapter works: a name, or `:run` for a directory that is the run's own. Without it: an empty private one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<Workspace>,
+    /// Projects of the business file to have a clone of, in the workspace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = PROJECTS), extend("uniqueItems" = true))]
+    pub projects: Option<Vec<Name>>,
     /// The conversation that the adapter begins or resumes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Name>,
@@ -64,7 +70,25 @@ impl TaskFile {
         if task.limits.as_ref().is_some_and(|limits| limits.names("timeoutSeconds")) {
             return Err(wrong("limits.timeoutSeconds", "write `timeoutSeconds` beside `limits` instead"));
         }
+        task.check_projects().map_err(|(key, problem)| wrong(&key, &problem))?;
         Ok(task)
+    }
+
+    fn check_projects(&self) -> Result<(), (String, String)> {
+        let Some(projects) = &self.projects else { return Ok(()) };
+        let wrong = |key: &str, problem: String| Err((key.to_owned(), problem));
+        if projects.is_empty() || projects.len() > PROJECTS {
+            return wrong(
+                "projects",
+                format!("names {} projects; write 1 to {PROJECTS}, or leave it out", projects.len()),
+            );
+        }
+        if self.workspace.is_none() {
+            return wrong("projects", "needs a `workspace` to put the clones into".to_owned());
+        }
+        let repeated = (1..projects.len()).find(|&at| projects[..at].contains(&projects[at]));
+        repeated
+            .map_or(Ok(()), |at| wrong(&format!("projects[{at}]"), format!("duplicate project \"{}\"", projects[at])))
     }
 
     /// The tools that it names.
@@ -94,7 +118,13 @@ mod tests {
             (task(r#", "workspace": "../../etc""#), "task.json: workspace: `../../etc` is not a name"),
             (task(r#", "session": "a/b""#), "task.json: session: `a/b` is not a name"),
             (task(r#", "workspace": "/etc""#), "task.json: workspace: `/etc` is not a name"),
-            (task(r#", "projects": []"#), "task.json: projects: unknown field `projects`"),
+            (task(r#", "workspace": "w", "projects": []"#), "task.json: projects: names 0 projects"),
+            (task(r#", "projects": ["a"]"#), "task.json: projects: needs a `workspace`"),
+            (
+                task(r#", "workspace": "w", "projects": ["a", "b", "a"]"#),
+                "task.json: projects[2]: duplicate project \"a\"",
+            ),
+            (task(r#", "workspace": "w", "projects": ["A"]"#), "task.json: projects[0]: `A` is not a name"),
             (task(r#", "verify": {}"#), "task.json: verify: unknown field `verify`"),
             (
                 task(r#", "limits": {"timeoutSeconds": 5}"#),

@@ -40,7 +40,7 @@ pub(super) fn wish(
 ) -> Result<Wish, RpcError> {
     let task = task.ok_or_else(|| RpcError::invalid("task: send the task file"))?;
     let overrides = self::overrides(overrides)?;
-    Ok(Wish { task: document(task), mission: mission.map(document), overrides, no_wait })
+    Ok(Wish { task: document(task), mission: mission.map(document), overrides, no_wait, projects: None })
 }
 
 pub(super) fn request_id(text: &str) -> Result<RequestId, RpcError> {

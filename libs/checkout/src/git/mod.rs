@@ -1,0 +1,122 @@
+//! Host git: by absolute path, with nothing of this process's environment, bounded, and contained wherever it meets what an
+//! agent has written.
+
+mod contain;
+mod process;
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::time::Duration;
+
+pub use contain::Containment;
+pub(crate) use contain::{Boxed, Shown};
+pub use process::Failed;
+pub(crate) use process::Output;
+use process::{Bounds, limited, run};
+
+/// How long one call of git may take.
+pub(crate) const TIME: Duration = Duration::from_secs(20);
+/// How long a clone or a fetch between the host's own repositories may take.
+pub(crate) const TRANSFER_TIME: Duration = Duration::from_secs(600);
+/// Most that a call may write, in bytes: the list of a tree of a million files.
+const OUTPUT_BYTES: u64 = 256 * 1024 * 1024;
+
+/// What every git is told, whatever it is asked for. Each of them closes a way in which git starts something, reads
+/// configuration or attributes that nobody named, or asks somebody.
+const VARIABLES: [(&str, &str); 11] = [
+    ("PATH", "/usr/bin:/bin"),
+    ("HOME", "/nonexistent"),
+    ("LC_ALL", "C"),
+    ("GIT_CONFIG_NOSYSTEM", "1"),
+    ("GIT_ATTR_NOSYSTEM", "1"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_ALLOW_PROTOCOL", "file"),
+    ("GIT_NO_REPLACE_OBJECTS", "1"),
+    ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_ADVICE", "0"),
+];
+
+/// Settings that precede those of any file.
+const SETTINGS: [&str; 9] = [
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.commitGraph=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "submodule.recurse=false",
+    "protocol.file.allow=always",
+    "safe.bareRepository=all",
+    "advice.detachedHead=false",
+];
+
+/// The git of the host.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Git<'a> {
+    /// Its absolute path.
+    pub(crate) program: &'a Path,
+    /// Configuration that only says which roots of other users are trusted.
+    pub(crate) global: &'a Path,
+}
+
+impl Git<'_> {
+    /// Runs git on what the host alone has written: the root and the mirror. Transfers may take long.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub(crate) fn trusted<A: AsRef<OsStr>>(&self, arguments: &[A], input: &[u8]) -> Result<Vec<u8>, Failed> {
+        let mut command = limited(&self.program.to_string_lossy());
+        command.envs(VARIABLES).env("GIT_CONFIG_GLOBAL", self.global);
+        command.args(SETTINGS.iter().flat_map(|setting| ["-c", setting])).args(arguments);
+        run(command, "git", input, Bounds { time: TRANSFER_TIME, output: OUTPUT_BYTES }).map(|output| output.bytes)
+    }
+
+    /// Runs git where an agent has written, in a box.
+    ///
+    /// # Errors
+    /// When it fails, or the box can't be made.
+    pub(crate) fn boxed(
+        &self,
+        (containment, owner): (&Containment, u32),
+        shown: &[Shown<'_>],
+        variables: &[(&str, &str)],
+        arguments: &[&str],
+        (input, time): (&[u8], Duration),
+    ) -> Result<Output, Failed> {
+        let mut all = contained_variables();
+        all.extend_from_slice(variables);
+        let line: Vec<&str> =
+            SETTINGS.iter().flat_map(|setting| ["-c", setting]).chain(arguments.iter().copied()).collect();
+        let boxed = Boxed { containment, owner, shown, program: self.program, also: None };
+        boxed.run(&all, &line, input, Bounds { time, output: OUTPUT_BYTES })
+    }
+}
+
+/// Runs a shell script of fixed text where an agent has written, in a box; what varies comes as its variables. Its arguments
+/// are `git` with the `options`.
+///
+/// # Errors
+/// When it fails, or the box can't be made.
+pub(crate) fn boxed_script(
+    git: Git<'_>,
+    (containment, owner): (&Containment, u32),
+    shown: &[Shown<'_>],
+    script: &str,
+    variables: &[(&str, &str)],
+    options: &[&str],
+) -> Result<Output, Failed> {
+    let mut all = contained_variables();
+    all.extend_from_slice(variables);
+    let program = git.program.to_string_lossy();
+    let mut line = vec!["-c", script, "checkout", &*program];
+    line.extend(SETTINGS.iter().flat_map(|setting| ["-c", setting]));
+    line.extend_from_slice(options);
+    let boxed = Boxed { containment, owner, shown, program: Path::new("/usr/bin/sh"), also: Some(git.program) };
+    boxed.run(&all, &line, b"", Bounds { time: TIME, output: 4096 })
+}
+
+fn contained_variables() -> Vec<(&'static str, &'static str)> {
+    let mut all = VARIABLES.to_vec();
+    all.push(("GIT_CONFIG_GLOBAL", "/dev/null"));
+    all
+}
