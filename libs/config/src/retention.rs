@@ -145,18 +145,18 @@ impl Rule {
 mod tests {
     use super::*;
 
-    fn resolve(json: serde_json::Value) -> Result<Retention, IntakeError> {
+    fn resolve(json: &serde_json::Value) -> Result<Retention, IntakeError> {
         let file: RetentionFile = crate::parse("config.json", &json.to_string())?;
         Retention::resolve("config.json", &file)
     }
 
     #[test]
     fn nothing_is_removed_unless_a_rule_says_so() {
-        let nothing = resolve(serde_json::json!({})).expect("valid");
+        let nothing = resolve(&serde_json::json!({})).expect("valid");
         assert_eq!(nothing, Retention::default());
         assert!(!nothing.has_rules());
-        assert_eq!(resolve(serde_json::json!({"diskLowBytes": 0})).expect("valid").disk_low_bytes, None);
-        let some = resolve(serde_json::json!({"output": {"days": 30, "bytes": 5}})).expect("valid");
+        assert_eq!(resolve(&serde_json::json!({"diskLowBytes": 0})).expect("valid").disk_low_bytes, None);
+        let some = resolve(&serde_json::json!({"output": {"days": 30, "bytes": 5}})).expect("valid");
         let rule = Rule { max_bytes: Some(5), ..Rule::older_than(Duration::from_secs(30 * 86_400)) };
         assert_eq!(some.output, Some(rule));
         assert!(some.has_rules());
@@ -174,7 +174,7 @@ mod tests {
             ("records.weeks: unknown field", serde_json::json!({"records": {"weeks": 1}})),
             ("records.days: invalid value: integer `-1`", serde_json::json!({"records": {"days": -1}})),
         ] {
-            let message = resolve(json).expect_err("refused").to_string();
+            let message = resolve(&json).expect_err("refused").to_string();
             assert!(message.starts_with(&format!("config.json: {expected}")), "{message}");
         }
     }
