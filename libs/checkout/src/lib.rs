@@ -14,6 +14,7 @@
 mod advance;
 pub mod at;
 mod git;
+mod harvest;
 mod journal;
 mod locate;
 mod look;
@@ -30,6 +31,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 pub use git::{Containment, Failed};
+pub use harvest::{About, HarvestLimits, HarvestRequest, harvest, tree_identity};
 use journal::{Journal, journal_path};
 pub use locate::locate;
 pub use mirror::MirrorError;

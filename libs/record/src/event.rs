@@ -2,7 +2,8 @@ use jiff::Timestamp;
 use mosaic_ids::{Digest, RequestId};
 
 use crate::{
-    Activity, Actor, Containment, EndReason, Note, Output, ProjectCheckout, Pruned, Refusal, RunSpec, RunStatus,
+    Activity, Actor, Containment, EndReason, Harvest, Note, Output, ProjectCheckout, Pruned, Refusal, RunSpec,
+    RunStatus,
 };
 
 /// What the ledger keeps of an event beside its payload, as far as a record needs it.
@@ -36,6 +37,9 @@ pub struct StepFacts {
     /// What became of each project's clone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkouts: Vec<ProjectCheckout>,
+    /// What the step has noted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Note>,
     /// Digest of the sealed bundle's manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle_digest: Option<Digest>,
@@ -165,6 +169,14 @@ pub enum RunEvent {
     /// The run is over and its sandbox is gone.
     #[serde(rename = "run.ended")]
     Ended(Box<Outcome>),
+    /// The work in the clones was taken out, or could not be.
+    #[serde(rename = "run.harvested")]
+    Harvested {
+        /// The lease's epoch.
+        epoch: i64,
+        /// What became of it; never pending.
+        harvest: Harvest,
+    },
     /// A person keeps the run, or no longer does.
     #[serde(rename = "run.kept")]
     Kept {
@@ -195,6 +207,7 @@ impl RunEvent {
             Self::Ending { .. } => "run.ending",
             Self::Lost {} => "run.lost",
             Self::Ended(_) => "run.ended",
+            Self::Harvested { .. } => "run.harvested",
             Self::Kept { .. } => "run.kept",
             Self::Pruned(_) => "run.pruned",
         }

@@ -98,6 +98,10 @@ limits! {
     temporary_bytes "temporaryBytes": MIB, 256 * MIB, 2 * GIB;
     /// Output that is kept of each stream, in bytes.
     output_bytes "outputBytes": 4 * KIB, 64 * MIB, GIB;
+    /// Files that are taken out of the clones of one project.
+    harvest_entries "harvestEntries": 1, 50_000, 250_000;
+    /// Their bytes.
+    harvest_bytes "harvestBytes": KIB, 256 * MIB, 2 * GIB;
 }
 
 #[cfg(test)]

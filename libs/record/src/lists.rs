@@ -309,6 +309,96 @@ closed_list! {
     }
 }
 
+closed_list! {
+    /// Where the harvest of a run is.
+    "harvest state" HarvestState {
+        /// The run is over and its work is still to be taken out.
+        Pending = "pending",
+        /// The work of every project is taken out.
+        Done = "done",
+        /// The work of at least one project could not be taken out.
+        Failed = "failed",
+    }
+}
+
+closed_list! {
+    /// Why the work of a project could not be taken out.
+    "harvest failure" HarvestFailure {
+        /// The clone is not there any more.
+        WorkspaceMissing = "workspace-missing",
+        /// The clone's directory is none, or is not the sandbox's.
+        NotAClone = "not-a-clone",
+        /// The clone's directory can't be read.
+        Unreadable = "unreadable",
+        /// Git failed, or nothing contains it here.
+        GitFailed = "git-failed",
+        /// The host could not write it down.
+        HostFailed = "host-failed",
+    }
+}
+
+closed_list! {
+    /// Why something is not in a harvest.
+    "reason to leave out" LeftOutReason {
+        /// It is beyond a limit of entries or bytes.
+        OverLimit = "over-limit",
+        /// It can't be read.
+        Unreadable = "unreadable",
+        /// It is a pipe, a socket or a device.
+        SpecialFile = "special-file",
+        /// It is a repository within the clone; its work is its own.
+        NestedRepository = "nested-repository",
+        /// It is an empty directory, which git does not know.
+        EmptyDirectory = "empty-directory",
+        /// It has a name that git takes for one of its own files.
+        UnsafeName = "unsafe-name",
+        /// It is a name of a commit that is not there or is damaged.
+        UnreadableObject = "unreadable-object",
+        /// It is staged content that is not there or is damaged.
+        UnreadableStage = "unreadable-stage",
+    }
+}
+
+closed_list! {
+    /// What is not trusted in a clone that an agent has written to.
+    "distrust" Distrust {
+        /// A setting that no clone of ours has: git would run or read what it names.
+        Config = "config",
+        /// A program that git would run.
+        Hook = "hook",
+        /// Rules that change what git sees or writes.
+        Attributes = "attributes",
+        /// Rules that hide files from git.
+        IgnoreRules = "ignore-rules",
+        /// Marks in the index that hide changes.
+        IndexBits = "index-bits",
+        /// A part of the index that git would believe.
+        IndexExtension = "index-extension",
+        /// An index that is none.
+        MalformedIndex = "malformed-index",
+        /// Objects that stand for others, or history that is cut or grafted.
+        Replaced = "replaced",
+        /// Objects that are borrowed from elsewhere.
+        Alternates = "alternates",
+        /// What git caches about commits.
+        CommitGraph = "commit-graph",
+        /// A link, or a file with a second name, where git writes.
+        Link = "link",
+        /// A pipe, a socket or a device.
+        SpecialFile = "special-file",
+        /// A name that is no plain ref.
+        Ref = "ref",
+        /// Another place that the repository points to.
+        Elsewhere = "elsewhere",
+        /// A lock, or an operation that was not finished.
+        Unfinished = "unfinished",
+        /// A repository within the clone.
+        NestedRepository = "nested-repository",
+        /// An object whose content is not what its id says.
+        PoisonedObject = "poisoned-object",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

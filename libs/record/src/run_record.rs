@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use mosaic_ids::{Digest, Name, RunId};
 
 use crate::{
-    ActivitySource, Actor, Backend, CheckoutVerdict, Enforcement, EventMeta, KeptReason, Limits, Note, RunEvent,
-    RunPart, RunSpec, RunStatus, StepState, Tool, Workspace, WorkspaceMode,
+    ActivitySource, Actor, Backend, CheckoutVerdict, Distrusted, Enforcement, EventMeta, Harvest, HarvestState,
+    KeptReason, Limits, Note, RunEvent, RunPart, RunSpec, RunStatus, StepState, Tool, Workspace, WorkspaceMode,
 };
 
 /// The first thing that the model produced.
@@ -105,6 +105,12 @@ pub struct ProjectCheckout {
     /// Commit that the root is at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tip: Option<String>,
+    /// Identity of the tree that the run began with: the id of its tree object, without ignored files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<String>,
+    /// What was not trusted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub distrusted: Vec<Distrusted>,
 }
 
 /// The record of one run: `result.json`.
@@ -212,6 +218,9 @@ pub struct RunRecord {
     /// What became of each project's clone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkouts: Vec<ProjectCheckout>,
+    /// The work that was taken out of them; absent when there is none to take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub harvest: Option<Harvest>,
     /// What was written and what was kept of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Output>,
@@ -301,6 +310,7 @@ impl RunRecord {
             bundle_digest: None,
             limits: spec.limits,
             checkouts: Vec::new(),
+            harvest: None,
             output: None,
             cancel_requested: false,
             kept: false,
@@ -313,7 +323,8 @@ impl RunRecord {
         use RunStatus::{Preparing, Queued, Running};
         match event {
             RunEvent::Queued { .. } => false,
-            RunEvent::Claimed { .. } | RunEvent::CancelRequested {} => !self.status.is_terminal(),
+            RunEvent::Claimed { .. } => !self.status.is_terminal() || self.awaits_harvest(),
+            RunEvent::CancelRequested {} => !self.status.is_terminal(),
             RunEvent::Preparing { .. } => self.status == Queued,
             RunEvent::Step { .. } | RunEvent::Refused { .. } | RunEvent::Cancelled {} => {
                 matches!(self.status, Queued | Preparing)
@@ -324,8 +335,11 @@ impl RunRecord {
             }
             RunEvent::Lost {} => matches!(self.status, Preparing | Running),
             RunEvent::Ended(outcome) => matches!(self.status, Preparing | Running) && outcome.status.is_terminal(),
+            RunEvent::Harvested { harvest, .. } => self.awaits_harvest() && harvest.state != HarvestState::Pending,
             RunEvent::Kept { .. } => !self.is_pruned(RunPart::Record),
-            RunEvent::Pruned(pruned) => self.status.is_terminal() && !self.kept && !self.is_pruned(pruned.part),
+            RunEvent::Pruned(pruned) => {
+                self.status.is_terminal() && !self.awaits_harvest() && !self.kept && !self.is_pruned(pruned.part)
+            }
         }
     }
 
@@ -343,6 +357,7 @@ impl RunRecord {
                 if !facts.checkouts.is_empty() {
                     self.checkouts.clone_from(&facts.checkouts);
                 }
+                self.notes.extend(facts.notes.iter().copied());
                 if let Some(digest) = &facts.bundle_digest {
                     self.bundle_digest = Some(digest.clone());
                 }
@@ -368,10 +383,12 @@ impl RunRecord {
             RunEvent::Output(output) => self.output = Some(output.clone()),
             RunEvent::Lost {} => {
                 self.finish(RunStatus::Lost, meta.time);
+                self.expect_harvest();
                 self.reason = Some(crate::EndReason::RunnerLost.to_string());
             }
             RunEvent::Ended(outcome) => {
                 self.finish(outcome.status, meta.time);
+                self.expect_harvest();
                 self.reason = outcome.reason.map(|reason| reason.to_string());
                 self.notes.extend(outcome.notes.iter().copied());
                 self.warnings.extend(outcome.warnings.iter().cloned());
@@ -382,6 +399,7 @@ impl RunRecord {
                 self.output = Some(outcome.output.clone());
                 self.duration_ms = outcome.duration_ms;
             }
+            RunEvent::Harvested { harvest, .. } => self.harvest = Some(harvest.clone()),
             RunEvent::Kept { kept } => self.kept = *kept,
             RunEvent::Pruned(pruned) => self.pruned.push(pruned.clone()),
         }
@@ -391,6 +409,19 @@ impl RunRecord {
     #[must_use]
     pub fn is_pruned(&self, part: RunPart) -> bool {
         self.pruned.iter().any(|pruned| pruned.part == part || pruned.part == RunPart::Record)
+    }
+
+    /// True while the run is over and the work in its clones is still to be taken out.
+    #[must_use]
+    pub fn awaits_harvest(&self) -> bool {
+        self.harvest.as_ref().is_some_and(|harvest| harvest.state == HarvestState::Pending)
+    }
+
+    /// What ran may have worked in its clones.
+    fn expect_harvest(&mut self) {
+        if !self.checkouts.is_empty() {
+            self.harvest = Some(Harvest::pending());
+        }
     }
 
     fn finish(&mut self, status: RunStatus, time: Timestamp) {

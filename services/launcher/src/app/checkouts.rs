@@ -78,7 +78,7 @@ impl Checkouts {
 fn recorded(project: Name, checkout: Checkout) -> ProjectCheckout {
     let Checkout { verdict, reason, detail, branch, base, tip } = checkout;
     let detail = Some(detail).filter(|detail| !detail.is_empty());
-    ProjectCheckout { project, verdict, reason, detail, branch, base, tip }
+    ProjectCheckout { project, verdict, reason, detail, branch, base, tip, tree: None, distrusted: Vec::new() }
 }
 
 /// True when a project has no clone below `workspace`.
