@@ -35,6 +35,7 @@ pub(crate) fn describe(event: &RunEvent) -> String {
             Some(reason) => format!("{}: {reason}; output: {}", outcome.status, amounts(&outcome.output)),
             None => format!("{}; output: {}", outcome.status, amounts(&outcome.output)),
         },
+        RunEvent::Harvested { harvest, .. } => format!("harvest {}", harvest.state),
         RunEvent::Kept { kept: true } => "kept: nothing of it is pruned".to_owned(),
         RunEvent::Kept { kept: false } => "no longer kept".to_owned(),
         RunEvent::Pruned(pruned) => format!("pruned: {}, {}", pruned.part, human_bytes(pruned.freed_bytes)),
