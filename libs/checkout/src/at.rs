@@ -158,23 +158,31 @@ impl Directory {
     /// # Errors
     /// When it is anything else.
     pub fn read(&self, name: &OsStr, most: usize) -> Result<Vec<u8>, Fault> {
-        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
-        // Only an owner may read without leaving a trace; where that is not us, the trace is no change that counts.
-        let file = match openat(&self.0, name, flags | OFlag::O_NOATIME, Mode::empty()) {
-            Err(Errno::EPERM) => openat(&self.0, name, flags, Mode::empty())?,
-            opened => opened?,
-        };
-        let status = Status::from(fstat(&file)?);
-        if status.kind != Kind::File || status.links != 1 {
+        let (file, status) = self.file(name)?;
+        if status.links != 1 {
             return Err(Fault::NotPlain);
         }
         if status.size > most as u64 {
             return Err(Fault::TooLarge);
         }
         let mut content = Vec::new();
-        let read = std::fs::File::from(file).take(most as u64 + 1).read_to_end(&mut content);
+        let read = file.take(most as u64 + 1).read_to_end(&mut content);
         read.map_err(|error| Fault::Unreadable(Errno::from_raw(error.raw_os_error().unwrap_or(0))))?;
         if content.len() > most { Err(Fault::TooLarge) } else { Ok(content) }
+    }
+
+    /// Opens the file `name`, whatever other names it has, and says what it is.
+    ///
+    /// # Errors
+    /// When it is no regular file or can't be opened.
+    pub fn file(&self, name: &OsStr) -> Result<(std::fs::File, Status), Fault> {
+        // Only an owner may read without leaving a trace; where that is not us, the trace is no change that counts.
+        let file = match openat(&self.0, name, file_flags() | OFlag::O_NOATIME, Mode::empty()) {
+            Err(Errno::EPERM) => openat(&self.0, name, file_flags(), Mode::empty())?,
+            opened => opened?,
+        };
+        let status = Status::from(fstat(&file)?);
+        if status.kind == Kind::File { Ok((file.into(), status)) } else { Err(Fault::NotPlain) }
     }
 
     /// Where the link `name` leads.
@@ -184,6 +192,10 @@ impl Directory {
     pub fn target(&self, name: &OsStr) -> Result<OsString, Fault> {
         Ok(readlinkat(&self.0, name)?)
     }
+}
+
+fn file_flags() -> OFlag {
+    OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC
 }
 
 fn directory_flags() -> OFlag {

@@ -1,0 +1,6 @@
+//! Taking work out of clones, with a real git and a real box.
+
+mod bed;
+mod hostile;
+mod round_trip;
+mod work;
