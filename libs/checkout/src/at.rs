@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use nix::dir::Type;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat, readlinkat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
@@ -69,6 +70,17 @@ impl From<Errno> for Fault {
     }
 }
 
+impl From<Type> for Kind {
+    fn from(kind: Type) -> Self {
+        match kind {
+            Type::File => Self::File,
+            Type::Directory => Self::Directory,
+            Type::Symlink => Self::Link,
+            Type::Fifo | Type::CharacterDevice | Type::BlockDevice | Type::Socket => Self::Special,
+        }
+    }
+}
+
 impl From<FileStat> for Status {
     fn from(stat: FileStat) -> Self {
         let format = SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT;
@@ -116,6 +128,14 @@ impl Directory {
         Ok(Self(openat(&self.0, name, directory_flags(), Mode::empty())?))
     }
 
+    /// Opens the directory `path` below it, one name at a time.
+    ///
+    /// # Errors
+    /// When one of them is no directory or can't be opened.
+    pub fn below(&self, path: &Path) -> Result<Self, Fault> {
+        path.iter().try_fold(self.child(OsStr::new("."))?, |directory, name| directory.child(name))
+    }
+
     /// What it is itself.
     ///
     /// # Errors
@@ -137,6 +157,14 @@ impl Directory {
     /// # Errors
     /// When there are more, or the system refuses.
     pub fn names(&self, most: usize) -> Result<Vec<OsString>, Fault> {
+        Ok(self.entries(most)?.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// Names of its entries, at most `most`, with what they are where the file system says so at once.
+    ///
+    /// # Errors
+    /// When there are more, or the system refuses.
+    pub fn entries(&self, most: usize) -> Result<Vec<(OsString, Option<Kind>)>, Fault> {
         let mut listing = nix::dir::Dir::openat(&self.0, ".", directory_flags(), Mode::empty())?;
         let mut names = Vec::new();
         for entry in listing.iter() {
@@ -148,7 +176,7 @@ impl Directory {
             if names.len() >= most {
                 return Err(Fault::TooLarge);
             }
-            names.push(name.to_owned());
+            names.push((name.to_owned(), entry.file_type().map(Kind::from)));
         }
         Ok(names)
     }
