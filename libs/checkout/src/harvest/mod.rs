@@ -84,7 +84,7 @@ pub fn harvest(request: &HarvestRequest) -> ProjectHarvest {
         work: None,
         failure: None,
         detail: None,
-        distrusted: Vec::new(),
+        distrusted: crate::distrusted(&request.clone),
     };
     match take::work(request, &mut harvest.distrusted) {
         Ok(work) => harvest.work = Some(work),

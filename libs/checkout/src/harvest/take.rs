@@ -32,6 +32,8 @@ pub(super) const WORK: &str = "refs/agent/work";
 pub(super) fn work(request: &HarvestRequest, distrusted: &mut Vec<Distrusted>) -> Result<Work, NotTaken> {
     with_bench(request, |bench, clone, tip| {
         let taken = Taken::take(request, bench, clone, tip)?;
+        let poisoned = |at: &String| Distrusted { what: Distrust::PoisonedObject, at: at.clone() };
+        distrusted.extend(taken.theirs.damaged.iter().map(poisoned));
         taken.write(request, distrusted)
     })
 }

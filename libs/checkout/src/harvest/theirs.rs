@@ -37,6 +37,8 @@ pub(super) struct Theirs {
     pub(super) tips: BTreeMap<ObjectId, String>,
     /// What could not be taken.
     pub(super) left: Vec<Left>,
+    /// Refs that lead to an object which is not what its id says, or which git refuses.
+    pub(super) damaged: Vec<String>,
 }
 
 /// Finds what `names` and `index` name and the root's history does not have.
@@ -69,6 +71,7 @@ pub(super) fn hand_over(from: &Repository<'_>, to: &Repository<'_>, theirs: &mut
         let (reason, why) = if number >= ONE_BY_ONE {
             (LeftOutReason::OverLimit, "too many are damaged".to_owned())
         } else if let Err(error) = carry(from, to, std::slice::from_ref(name), tip) {
+            theirs.damaged.push(name.clone());
             (LeftOutReason::UnreadableObject, error.to_string())
         } else {
             continue;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mosaic_record::LeftOutReason;
+use mosaic_record::{Distrust, Distrusted, LeftOutReason};
 
 use crate::bed::{Bed, git};
 
@@ -88,7 +88,10 @@ fn a_damaged_commit_takes_no_other_with_it() {
     git(&there, &["cat-file", "-e", &format!("{}^{{tree}}", tip("refs/heads/good").expect("listed"))]);
     let listed: Vec<_> = handoff.left_out.iter().map(|left| left.path.as_str()).collect();
     assert!(listed.iter().any(|path| path.contains("nowhere")), "{listed:?}");
-    assert!(listed.iter().any(|path| path.contains(&tip("refs/heads/bad").expect("listed"))), "{listed:?}");
+    let bad = tip("refs/heads/bad").expect("listed");
+    assert!(listed.iter().any(|path| path.contains(&bad)), "{listed:?}");
+    let poisoned = |found: &&Distrusted| found.what == Distrust::PoisonedObject && found.at.contains(&bad);
+    assert_eq!(handoff.distrusted.iter().filter(poisoned).count(), 1, "{:?}", handoff.distrusted);
 }
 
 #[test]
