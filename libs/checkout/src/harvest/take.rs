@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::time::{Duration, Instant};
 
-use mosaic_record::{Distrusted, FileChange, Flagged, Handoff, HarvestFailure, LeftOutEntry, LeftOutReason, Tip, Work};
+use mosaic_record::{
+    Distrust, Distrusted, FileChange, Flagged, Handoff, HarvestFailure, LeftOutEntry, LeftOutReason, Tip, Work,
+};
 
 use super::diff::{self, Delta};
 use super::files::{self, LINK, Left, Opener};
