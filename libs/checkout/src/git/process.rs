@@ -88,6 +88,8 @@ pub enum Failed {
         status: ExitStatus,
         /// What it said, shown without control characters.
         words: String,
+        /// What it wrote to standard output.
+        output: Vec<u8>,
     },
 }
 
@@ -130,7 +132,7 @@ pub(crate) fn run(mut command: Command, program: &str, input: Input<'_>, bounds:
             let words = crate::at::shown(words.trim_ascii());
             match status.success() {
                 true => Ok(Output { bytes: output, words }),
-                false => Err(Failed::Exit { program: program(), status, words }),
+                false => Err(Failed::Exit { program: program(), status, words, output }),
             }
         }
     }

@@ -8,22 +8,22 @@ use crate::parse::ObjectId;
 
 /// A path that differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Delta {
+pub(crate) struct Delta {
     /// Path below the tree.
-    pub(super) path: Vec<u8>,
+    pub(crate) path: Vec<u8>,
     /// `A`dded, `D`eleted, `M`odified, or of another `T`ype.
-    pub(super) status: u8,
+    pub(crate) status: u8,
     /// Modes before and after; 0 for none.
-    pub(super) before: u32,
-    pub(super) mode: u32,
+    pub(crate) before: u32,
+    pub(crate) mode: u32,
     /// The object after.
-    pub(super) id: ObjectId,
+    pub(crate) id: ObjectId,
     /// Lines added and removed; none of a binary file.
-    pub(super) lines: Option<(u64, u64)>,
+    pub(crate) lines: Option<(u64, u64)>,
 }
 
 /// Lists what differs from `from` to `to`, in ascending order of path.
-pub(super) fn between(repository: &Repository<'_>, from: &str, to: &str) -> Result<Vec<Delta>, Failed> {
+pub(crate) fn between(repository: &Repository<'_>, from: &str, to: &str) -> Result<Vec<Delta>, Failed> {
     let line = ["diff-tree", "-r", "-z", "--raw", "--numstat", "--no-renames", "--no-abbrev", "--no-ext-diff"];
     let line: Vec<&str> = line.into_iter().chain(["--no-textconv", from, to]).collect();
     let listed = repository.git(&line, b"")?.bytes;

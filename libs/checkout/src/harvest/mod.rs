@@ -1,15 +1,15 @@
 //! Taking out of a clone all that an agent did there, without trusting it and without changing it.
 
-mod diff;
+pub(crate) mod diff;
 mod files;
 mod flags;
 mod names;
-mod repository;
+pub(crate) mod repository;
 mod snapshots;
 mod stream;
 mod take;
 mod theirs;
-mod written;
+pub(crate) mod written;
 
 use std::path::PathBuf;
 
@@ -20,6 +20,8 @@ use mosaic_record::{HarvestFailure, ProjectHarvest};
 use crate::git::{Containment, Failed};
 use crate::mirror::MirrorError;
 use crate::tree::TreeError;
+pub(crate) use take::{WORK, file_change, message};
+pub(crate) use theirs::text;
 
 /// A clone that work is taken out of. No process of its workspace is alive.
 #[derive(Debug, Clone)]

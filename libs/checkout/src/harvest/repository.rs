@@ -1,25 +1,26 @@
 //! Bare repositories of the host's own, in which contained gits put together what a clone holds. None of them has a
 //! configuration, hooks or attributes but the host's.
 
+use std::fs::File;
+use std::io::{BufReader, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::git::{Containment, Failed, Input, Output, Shown};
+use crate::git::{Containment, Failed, Feed, Input, Output, Shown};
 use crate::mirror::{Mirror, MirrorError, make_directory};
+use crate::parse::bundle_header;
 
 /// What such a repository says.
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n";
 /// Settings that hold in it.
-const SETTINGS: [&str; 9] = [
+const SETTINGS: [&str; 7] = [
     "core.multiPackIndex=false",
     "core.protectNTFS=false",
     "core.protectHFS=false",
     "core.autocrlf=false",
     "core.quotePath=true",
     "fastimport.unpackLimit=1",
-    "transfer.fsckObjects=true",
-    "fetch.unpackLimit=1",
     "pack.threads=1",
 ];
 /// Who makes its commits.
@@ -34,19 +35,19 @@ const INSIDE: &str = "/repository";
 
 /// What all repositories of one harvest share.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bench<'a> {
-    pub(super) mirror: &'a Mirror<'a>,
-    pub(super) containment: &'a Containment,
-    pub(super) owner: u32,
+pub(crate) struct Bench<'a> {
+    pub(crate) mirror: &'a Mirror<'a>,
+    pub(crate) containment: &'a Containment,
+    pub(crate) owner: u32,
     /// When everything must be over.
-    pub(super) deadline: Instant,
+    pub(crate) deadline: Instant,
     /// Seconds since 1970 at which its commits are dated.
-    pub(super) date: i64,
+    pub(crate) date: i64,
 }
 
 /// A repository that contained gits write to.
 #[derive(Debug)]
-pub(super) struct Repository<'a> {
+pub(crate) struct Repository<'a> {
     path: PathBuf,
     bench: Bench<'a>,
     /// Directories that its gits are shown, for reading.
@@ -56,7 +57,7 @@ pub(super) struct Repository<'a> {
 impl<'a> Repository<'a> {
     /// Makes an empty one at `path` that borrows the objects of the mirror, and of `borrowed`, one of `shown` with the path
     /// below it.
-    pub(super) fn make(
+    pub(crate) fn make(
         path: PathBuf,
         bench: Bench<'a>,
         shown: Vec<Shown<'a>>,
@@ -96,17 +97,17 @@ impl<'a> Repository<'a> {
     }
 
     /// Where it is.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// The name of `below` in it, as its gits see it.
-    pub(super) fn seen(&self, below: &str) -> String {
+    pub(crate) fn seen(&self, below: &str) -> String {
         format!("{}/{below}", self.bench.containment.path_of(&self.own()))
     }
 
     /// The name of `below` in something that it is shown, as its gits see it.
-    pub(super) fn seen_in(&self, shown: &Shown<'_>, below: &str) -> String {
+    pub(crate) fn seen_in(&self, shown: &Shown<'_>, below: &str) -> String {
         format!("{}{below}", self.bench.containment.path_of(shown))
     }
 
@@ -119,15 +120,58 @@ impl<'a> Repository<'a> {
     }
 
     /// Runs git in it.
-    pub(super) fn git<'i>(&self, arguments: &[&str], input: impl Into<Input<'i>>) -> Result<Output, Failed> {
+    pub(crate) fn git<'i>(&self, arguments: &[&str], input: impl Into<Input<'i>>) -> Result<Output, Failed> {
         self.git_with(&[], arguments, input)
     }
 
+    /// Takes over the refs of a bundle, a plain file whoever has written it, that `wanted` wants. Every object is checked, its
+    /// id is computed anew, and what it leads to must be there.
+    ///
+    /// Not by git-fetch(1): that checks nothing of a bundle before git 2.46.
+    pub(crate) fn receive(&self, bundle: File, wanted: impl Fn(&str) -> bool) -> Result<(), Failed> {
+        let failed = |source: std::io::Error| Failed::Start { program: "git index-pack".to_owned(), source };
+        let mut bundle = BufReader::new(bundle);
+        let header = bundle_header(&mut bundle).map_err(|malformed| failed(std::io::Error::other(malformed)))?;
+        let mut feed = |to: &mut dyn Write| {
+            std::io::copy(&mut bundle, to)?;
+            to.flush()
+        };
+        self.git(&["index-pack", "--stdin", "--fix-thin", "--strict"], &mut feed as Feed<'_>)?;
+        let refs = header.refs.iter().filter(|(name, _)| wanted(name));
+        let lines: String = refs.map(|(name, id)| format!("update {name} {id}\n")).collect();
+        self.git(&["update-ref", "--stdin"], lines.as_bytes()).map(drop)
+    }
+
+    /// Runs git in it, where the exit status `told` is an answer too: says whether it was 0, with what it wrote.
+    pub(crate) fn git_or(&self, told: i32, arguments: &[&str]) -> Result<(bool, Vec<u8>), Failed> {
+        match self.git(arguments, b"") {
+            Ok(output) => Ok((true, output.bytes)),
+            Err(Failed::Exit { status, output, .. }) if status.code() == Some(told) => Ok((false, output)),
+            Err(failed) => Err(failed),
+        }
+    }
+
+    /// Runs git that is told by its arguments alone which repository is meant.
+    pub(crate) fn git_alone(&self, arguments: &[&str]) -> Result<Output, Failed> {
+        self.run(&[], arguments.to_vec(), b"")
+    }
+
     /// Runs git in it, with variables of its own.
-    pub(super) fn git_with<'i>(
+    pub(crate) fn git_with<'i>(
         &self,
         variables: &[(&str, &str)],
         arguments: &[&str],
+        input: impl Into<Input<'i>>,
+    ) -> Result<Output, Failed> {
+        let own = self.seen("");
+        let line = ["--git-dir", own.as_str()].into_iter().chain(arguments.iter().copied()).collect();
+        self.run(variables, line, input)
+    }
+
+    fn run<'i>(
+        &self,
+        variables: &[(&str, &str)],
+        arguments: Vec<&str>,
         input: impl Into<Input<'i>>,
     ) -> Result<Output, Failed> {
         let mut shown = vec![self.mirror(), self.own()];
@@ -136,10 +180,7 @@ impl<'a> Repository<'a> {
         let mut all = Vec::from(IDENTITY);
         all.extend([("GIT_AUTHOR_DATE", date.as_str()), ("GIT_COMMITTER_DATE", date.as_str())]);
         all.extend_from_slice(variables);
-        let own = self.seen("");
-        let mut line: Vec<&str> = SETTINGS.iter().flat_map(|setting| ["-c", setting]).collect();
-        line.extend(["--git-dir", own.as_str()]);
-        line.extend_from_slice(arguments);
+        let line: Vec<&str> = SETTINGS.iter().flat_map(|setting| ["-c", setting]).chain(arguments).collect();
         let time = self.bench.deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         let contained = (self.bench.containment, self.bench.owner);
         self.bench.mirror.git.boxed(contained, &shown, &all, &line, (input, time))

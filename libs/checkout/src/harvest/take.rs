@@ -14,7 +14,7 @@ use super::names::{self, Names};
 use super::repository::{Bench, Repository};
 use super::snapshots::{self, Ignored, Sorted};
 use super::theirs::{self, Theirs, text};
-use super::{HarvestRequest, NotTaken, flags, stream, written};
+use super::{About, HarvestRequest, NotTaken, flags, stream, written};
 use crate::at::{Directory, Fault, shown};
 use crate::git::{Git, Shown};
 use crate::mirror::{Mirror, write_global};
@@ -28,7 +28,7 @@ const TIME: Duration = Duration::from_secs(300);
 const OUT_TIMES: u64 = 4;
 const OUT_BESIDE: u64 = 64 * 1024 * 1024;
 /// Ref of the commit that holds the work.
-pub(super) const WORK: &str = "refs/agent/work";
+pub(crate) const WORK: &str = "refs/agent/work";
 
 /// Takes the work out.
 pub(super) fn work(request: &HarvestRequest, distrusted: &mut Vec<Distrusted>) -> Result<Work, NotTaken> {
@@ -192,7 +192,7 @@ impl<'a> Taken<'a> {
         theirs::hand_over(&theirs_repository, &repository, &mut theirs, tip);
         let base = base(&repository, bench.mirror, clone.names.head, tip)?;
         let snapshots = Snapshots::take(request, &repository, bench.mirror, clone, base)?;
-        let message = message(request);
+        let message = message(&request.about);
         let commit = ["commit-tree", &snapshots.tree, "-p", &base.to_string(), "-F", "-"];
         let commit = text(&repository.git(&commit, message.as_bytes())?.bytes);
         repository.git(&["update-ref", WORK, &commit], b"")?;
@@ -326,8 +326,7 @@ fn base(
 }
 
 /// What the commit that holds the work says.
-fn message(request: &HarvestRequest) -> String {
-    let about = &request.about;
+pub(crate) fn message(about: &About) -> String {
     let mut message = format!("{}: work of {}\n\nMosaic-Run: {}\n", about.task_id, about.adapter, about.run_id);
     if let Some(requirement) = &about.requirement {
         message.push_str(&format!("Mosaic-Requirement: {}\n", shown(requirement.as_bytes())));
@@ -337,7 +336,7 @@ fn message(request: &HarvestRequest) -> String {
     message
 }
 
-fn file_change(delta: &Delta) -> FileChange {
+pub(crate) fn file_change(delta: &Delta) -> FileChange {
     let mode = |mode: u32| (mode != 0).then(|| format!("{mode:06o}"));
     FileChange {
         path: plain(&delta.path),

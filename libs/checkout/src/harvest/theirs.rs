@@ -1,7 +1,6 @@
 //! The commits and the staged content of a clone, bundled in a box that alone sees the clone's objects.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::os::unix::fs::PermissionsExt as _;
 
 use mosaic_record::LeftOutReason;
 
@@ -20,9 +19,8 @@ pub(super) const STAGES: [&str; 4] =
     ["refs/agent/snap/index", "refs/agent/snap/stage-1", "refs/agent/snap/stage-2", "refs/agent/snap/stage-3"];
 /// What precedes the id in the ref of a commit.
 pub(super) const COMMITS: &str = "refs/agent/commit/";
-/// Directories of a repository that files go to and come from.
-pub(super) const OUT: &str = "out";
-pub(super) const SCRATCH: &str = "scratch";
+/// Directory of a repository that files come from.
+const OUT: &str = "out";
 /// Name of the bundle between two of them.
 const BUNDLE: &str = "theirs";
 /// Commits that are carried one by one, when they can't be carried together.
@@ -88,18 +86,9 @@ fn carry(from: &Repository<'_>, to: &Repository<'_>, refs: &[String], tip: Objec
     let input = format!("{}\n^{tip}\n", refs.join("\n"));
     let create = ["bundle", "create", "--version=2", "--quiet", &bundle, "--stdin"];
     from.git(&create, input.as_bytes()).map_err(failed)?;
-    // A plain file of bytes, whoever wrote it.
     let out = Directory::open(&from.path().join(OUT)).map_err(std::io::Error::other)?;
-    let (mut written, _) = out.file(BUNDLE.as_ref()).map_err(std::io::Error::other)?;
-    let copy = to.path().join(SCRATCH).join(BUNDLE);
-    std::io::copy(&mut written, &mut std::fs::File::create(&copy)?)?;
-    std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o644))?;
-    let seen = to.seen(&format!("{SCRATCH}/{BUNDLE}"));
-    let fetch = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"];
-    let rest = ["--no-recurse-submodules", &seen, "+refs/agent/*:refs/agent/*"];
-    let line: Vec<&str> = fetch.into_iter().chain(rest).collect();
-    to.git(&line, b"").map_err(failed)?;
-    std::fs::remove_file(copy)
+    let (written, _) = out.file(BUNDLE.as_ref()).map_err(std::io::Error::other)?;
+    to.receive(written, |name| name.starts_with("refs/agent/")).map_err(failed)
 }
 
 /// Finds which of the named ids, and which loose objects, are commits or tags that the root's history does not have.
@@ -213,7 +202,7 @@ fn stage(
 }
 
 /// The one line that a git wrote.
-pub(super) fn text(output: &[u8]) -> String {
+pub(crate) fn text(output: &[u8]) -> String {
     String::from_utf8_lossy(output).trim_end().to_owned()
 }
 

@@ -5,7 +5,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mosaic_checkout::{About, Containment, HarvestLimits, HarvestRequest, Request, harvest, sync, tree_identity};
+use mosaic_checkout::{
+    About, Containment, HarvestLimits, HarvestRequest, Place, Recorded, Request, harvest, sync, tree_identity,
+};
 use mosaic_record::{Handoff, ProjectHarvest, Work};
 
 /// Uid of the agent.
@@ -67,7 +69,8 @@ impl Bed {
     }
 
     fn containment() -> Containment {
-        Containment::detect(Path::new("/usr/bin/bwrap"), agent()).expect("something contains git")
+        let bubblewrap = std::env::var_os("CHECKOUT_BWRAP").map_or_else(|| "/usr/bin/bwrap".into(), PathBuf::from);
+        Containment::detect(&bubblewrap, agent()).expect("something contains git")
     }
 
     pub(crate) fn sync(&mut self) {
@@ -133,6 +136,14 @@ impl Bed {
             },
             limits: self.limits,
         }
+    }
+
+    /// What integration needs of the work.
+    pub(crate) fn recorded(&self, work: &Work) -> (Place, Recorded) {
+        let HarvestRequest { root, state, git, owner, containment, about, .. } = self.request();
+        let Work { base, commit, tree, .. } = work.clone();
+        let bundle = self.out().join("work.bundle");
+        (Place { root, state, git, owner, containment }, Recorded { bundle, base, commit, tree, about })
     }
 
     pub(crate) fn harvest(&self) -> ProjectHarvest {

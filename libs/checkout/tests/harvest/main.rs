@@ -2,5 +2,6 @@
 
 mod bed;
 mod hostile;
+mod integrate;
 mod round_trip;
 mod work;
