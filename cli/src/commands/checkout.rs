@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use mosaic_checkout::{Checkout, Containment, MirrorError, Request, inspect, locate, sync};
+use mosaic_checkout::{Checkout, Containment, MirrorError, Request, Verdict, inspect, locate, sync};
 use mosaic_ids::Digest;
 use mosaic_lifecycle::error_chain;
 
@@ -10,17 +10,18 @@ use super::print_line;
 use crate::args::{Checkout as Command, CheckoutStep};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::{Settings, user_data_root};
+use crate::view::describe;
 
 pub(crate) fn run(command: Command, config: Option<&Path>) -> Outcome {
     type Act = fn(&Request) -> Result<Checkout, MirrorError>;
-    let (arguments, act): (CheckoutStep, Act) = match command {
-        Command::Inspect(arguments) => (arguments, inspect),
-        Command::Sync(arguments) => (arguments, sync),
+    let (arguments, act, done): (CheckoutStep, Act, bool) = match command {
+        Command::Inspect(arguments) => (arguments, inspect, false),
+        Command::Sync(arguments) => (arguments, sync, true),
     };
     let request = request(&arguments, config)?;
     match act(&request) {
         Ok(checkout) => {
-            print_line(&if arguments.json { json(&checkout) } else { text(&checkout) });
+            print_line(&if arguments.json { json(&checkout) } else { text(&checkout, done) });
             Ok(Exit::Done)
         }
         Err(error) => {
@@ -91,11 +92,54 @@ fn json(checkout: &Checkout) -> String {
     serde_json::to_string(checkout).expect("a checkout serializes")
 }
 
-fn text(checkout: &Checkout) -> String {
-    let Checkout { verdict, reason, detail, branch, base: _, tip } = checkout;
-    match (reason, branch, tip) {
-        (Some(reason), ..) => format!("{verdict}, {reason}: {detail}"),
-        (None, Some(branch), Some(tip)) => format!("{verdict}: `{branch}` is at {tip}"),
-        (None, ..) => verdict.to_string(),
+/// For people; `done` when it was not only looked at. What is not trusted follows, a line each.
+fn text(checkout: &Checkout, done: bool) -> String {
+    let Checkout { verdict, reason, detail, branch, base: _, tip, distrusted } = checkout;
+    let became = match verdict {
+        Verdict::Cloned | Verdict::FastForwarded if !done => format!("would be {verdict}"),
+        _ => verdict.to_string(),
+    };
+    let mut text = match (reason, branch, tip) {
+        (Some(reason), ..) => format!("{became}, {reason}: {detail}"),
+        (None, Some(branch), Some(tip)) => format!("{became}: `{branch}` is at {tip}"),
+        (None, ..) => became,
+    };
+    for found in distrusted {
+        text.push_str(&format!("\n  {}", describe::distrusted(found)));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use mosaic_checkout::Reason;
+    use mosaic_record::{Distrust, Distrusted};
+
+    use super::*;
+
+    #[test]
+    fn a_look_says_what_would_become_of_a_clone_and_what_is_not_trusted() {
+        let forwarded = Checkout {
+            verdict: Verdict::FastForwarded,
+            reason: None,
+            detail: String::new(),
+            branch: Some("main".to_owned()),
+            base: None,
+            tip: Some("1234".to_owned()),
+            distrusted: Vec::new(),
+        };
+        assert_eq!(text(&forwarded, false), "would be fast-forwarded: `main` is at 1234");
+        assert_eq!(text(&forwarded, true), "fast-forwarded: `main` is at 1234");
+        let cloned = Checkout { verdict: Verdict::Cloned, ..forwarded.clone() };
+        assert_eq!(text(&cloned, false), "would be cloned: `main` is at 1234");
+        let hook = Distrusted { what: Distrust::Hook, at: ".git/hooks/x".to_owned() };
+        let kept = Checkout {
+            verdict: Verdict::CheckoutKept,
+            reason: Some(Reason::Dirty),
+            detail: "1 path(s) differ".to_owned(),
+            distrusted: vec![hook],
+            ..forwarded
+        };
+        assert_eq!(text(&kept, false), "checkout-kept, dirty: 1 path(s) differ\n  not trusted: hook: .git/hooks/x");
     }
 }

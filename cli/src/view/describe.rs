@@ -1,7 +1,7 @@
 //! Events in words.
 
 use mosaic_lifecycle::human_bytes;
-use mosaic_record::{Output, ProjectCheckout, RunEvent, StepState};
+use mosaic_record::{Distrusted, Output, ProjectCheckout, RunEvent, StepState};
 
 use super::text::harmless;
 
@@ -42,17 +42,25 @@ pub(crate) fn describe(event: &RunEvent) -> String {
     }
 }
 
-/// One line for what became of a clone.
+/// A line for what became of a clone, and one for each thing in it that was not trusted.
 #[must_use]
 pub(crate) fn checkout(found: &ProjectCheckout) -> String {
-    let ProjectCheckout { project, verdict, reason, detail, branch, tip, .. } = found;
+    let ProjectCheckout { project, verdict, reason, detail, branch, tip, distrusted: suspect, .. } = found;
     let mut text = format!("{project}: {verdict}");
     match (reason, branch, tip) {
         (Some(reason), ..) => text.push_str(&format!(", {reason}: {}", detail.as_deref().unwrap_or_default())),
         (None, Some(branch), Some(tip)) => text.push_str(&format!(", {branch} at {tip}")),
         (None, ..) => {}
     }
-    harmless(&text).to_string()
+    let mut text = harmless(&text).to_string();
+    suspect.iter().for_each(|found| text.push_str(&format!("\n    {}", distrusted(found))));
+    text
+}
+
+/// One line for something in a clone that was not trusted.
+#[must_use]
+pub(crate) fn distrusted(found: &Distrusted) -> String {
+    format!("not trusted: {}: {}", found.what, harmless(&found.at))
 }
 
 fn amounts(output: &Output) -> String {

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use nix::dir::Type;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat, readlinkat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
@@ -69,6 +70,17 @@ impl From<Errno> for Fault {
     }
 }
 
+impl From<Type> for Kind {
+    fn from(kind: Type) -> Self {
+        match kind {
+            Type::File => Self::File,
+            Type::Directory => Self::Directory,
+            Type::Symlink => Self::Link,
+            Type::Fifo | Type::CharacterDevice | Type::BlockDevice | Type::Socket => Self::Special,
+        }
+    }
+}
+
 impl From<FileStat> for Status {
     fn from(stat: FileStat) -> Self {
         let format = SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT;
@@ -116,6 +128,14 @@ impl Directory {
         Ok(Self(openat(&self.0, name, directory_flags(), Mode::empty())?))
     }
 
+    /// Opens the directory `path` below it, one name at a time.
+    ///
+    /// # Errors
+    /// When one of them is no directory or can't be opened.
+    pub fn below(&self, path: &Path) -> Result<Self, Fault> {
+        path.iter().try_fold(self.child(OsStr::new("."))?, |directory, name| directory.child(name))
+    }
+
     /// What it is itself.
     ///
     /// # Errors
@@ -137,6 +157,14 @@ impl Directory {
     /// # Errors
     /// When there are more, or the system refuses.
     pub fn names(&self, most: usize) -> Result<Vec<OsString>, Fault> {
+        Ok(self.entries(most)?.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// Names of its entries, at most `most`, with what they are where the file system says so at once.
+    ///
+    /// # Errors
+    /// When there are more, or the system refuses.
+    pub fn entries(&self, most: usize) -> Result<Vec<(OsString, Option<Kind>)>, Fault> {
         let mut listing = nix::dir::Dir::openat(&self.0, ".", directory_flags(), Mode::empty())?;
         let mut names = Vec::new();
         for entry in listing.iter() {
@@ -148,7 +176,7 @@ impl Directory {
             if names.len() >= most {
                 return Err(Fault::TooLarge);
             }
-            names.push(name.to_owned());
+            names.push((name.to_owned(), entry.file_type().map(Kind::from)));
         }
         Ok(names)
     }
@@ -158,23 +186,31 @@ impl Directory {
     /// # Errors
     /// When it is anything else.
     pub fn read(&self, name: &OsStr, most: usize) -> Result<Vec<u8>, Fault> {
-        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
-        // Only an owner may read without leaving a trace; where that is not us, the trace is no change that counts.
-        let file = match openat(&self.0, name, flags | OFlag::O_NOATIME, Mode::empty()) {
-            Err(Errno::EPERM) => openat(&self.0, name, flags, Mode::empty())?,
-            opened => opened?,
-        };
-        let status = Status::from(fstat(&file)?);
-        if status.kind != Kind::File || status.links != 1 {
+        let (file, status) = self.file(name)?;
+        if status.links != 1 {
             return Err(Fault::NotPlain);
         }
         if status.size > most as u64 {
             return Err(Fault::TooLarge);
         }
         let mut content = Vec::new();
-        let read = std::fs::File::from(file).take(most as u64 + 1).read_to_end(&mut content);
+        let read = file.take(most as u64 + 1).read_to_end(&mut content);
         read.map_err(|error| Fault::Unreadable(Errno::from_raw(error.raw_os_error().unwrap_or(0))))?;
         if content.len() > most { Err(Fault::TooLarge) } else { Ok(content) }
+    }
+
+    /// Opens the file `name`, whatever other names it has, and says what it is.
+    ///
+    /// # Errors
+    /// When it is no regular file or can't be opened.
+    pub fn file(&self, name: &OsStr) -> Result<(std::fs::File, Status), Fault> {
+        // Only an owner may read without leaving a trace; where that is not us, the trace is no change that counts.
+        let file = match openat(&self.0, name, file_flags() | OFlag::O_NOATIME, Mode::empty()) {
+            Err(Errno::EPERM) => openat(&self.0, name, file_flags(), Mode::empty())?,
+            opened => opened?,
+        };
+        let status = Status::from(fstat(&file)?);
+        if status.kind == Kind::File { Ok((file.into(), status)) } else { Err(Fault::NotPlain) }
     }
 
     /// Where the link `name` leads.
@@ -184,6 +220,10 @@ impl Directory {
     pub fn target(&self, name: &OsStr) -> Result<OsString, Fault> {
         Ok(readlinkat(&self.0, name)?)
     }
+}
+
+fn file_flags() -> OFlag {
+    OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC
 }
 
 fn directory_flags() -> OFlag {

@@ -13,8 +13,12 @@
 
 mod advance;
 pub mod at;
+mod distrust;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 mod git;
 mod harvest;
+mod integrate;
 mod journal;
 mod locate;
 mod look;
@@ -22,6 +26,7 @@ mod make;
 mod mirror;
 pub mod parse;
 mod recover;
+mod settings;
 mod shadow;
 mod tree;
 mod verdict;
@@ -30,13 +35,16 @@ mod worktree;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+pub use distrust::distrusted;
 pub use git::{Containment, Failed};
 pub use harvest::{About, HarvestLimits, HarvestRequest, harvest, tree_identity};
+pub use integrate::{IntegrateError, Integrated, Onto, Place, RESULT, Recorded, check_out, integrate};
 use journal::{Journal, journal_path};
 pub use locate::locate;
 pub use mirror::MirrorError;
 use mirror::{Mirror, Tip, make_directory, write_global};
 use mosaic_ids::Digest;
+use mosaic_record::Distrusted;
 use parse::{ObjectId, parse_index};
 use shadow::Shadow;
 use tree::{Changes, Tree, TreeError};
@@ -83,10 +91,11 @@ fn step(request: &Request, act: bool) -> Result<Checkout, MirrorError> {
         // A clone that is there is never the reason why a run does not begin.
         Err(error) if !missing => {
             let reason = match error {
-                MirrorError::NoBranch { .. } => Reason::NoBranch,
+                MirrorError::NoBranch { .. } | MirrorError::UnknownBranch { .. } => Reason::NoBranch,
                 _ => Reason::GitFailed,
             };
-            Ok(told(&Kept::asked(reason, in_full(&error)), None, None))
+            let found = Found { base: None, distrusted: distrusted(&request.clone) };
+            Ok(told(&Kept::asked(reason, in_full(&error)), None, found))
         }
         result => result,
     }
@@ -105,14 +114,26 @@ fn attempt(request: &Request, missing: bool, act: bool) -> Result<Checkout, Mirr
             mirror.fetch(&tip)?;
             make::make(&mirror, request, &tip)?;
         }
-        return Ok(reached(Verdict::Cloned, &tip, None));
+        return Ok(reached(Verdict::Cloned, &tip, Found::default()));
     }
-    let mut base = None;
-    match bring(&mirror, request, &own, &tip, act, &mut base) {
-        Ok(()) => Ok(reached(Verdict::FastForwarded, &tip, base)),
-        Err(Stopped::Kept(kept)) => Ok(told(&kept, Some(&tip), base)),
-        Err(Stopped::Host(error)) => Ok(told(&Kept::asked(Reason::GitFailed, in_full(&error)), Some(&tip), base)),
-    }
+    let mut seen = None;
+    let stopped = bring(&mirror, request, &own, &tip, act, &mut seen).err();
+    // A clone that was not looked at to the end was not touched either.
+    let found = seen.unwrap_or_else(|| Found { base: None, distrusted: distrusted(&request.clone) });
+    Ok(match stopped {
+        None => reached(Verdict::FastForwarded, &tip, found),
+        Some(Stopped::Kept(kept)) => told(&kept, Some(&tip), found),
+        Some(Stopped::Host(error)) => told(&Kept::asked(Reason::GitFailed, in_full(&error)), Some(&tip), found),
+    })
+}
+
+/// What was seen of a clone before anything was decided.
+#[derive(Debug, Default)]
+struct Found {
+    /// The commit that it is at.
+    base: Option<ObjectId>,
+    /// What is not trusted.
+    distrusted: Vec<Distrusted>,
 }
 
 /// An error with what caused it, as people may read it.
@@ -159,19 +180,20 @@ impl From<TreeError> for Stopped {
     }
 }
 
-/// Decides whether the clone may be moved to the tip, and moves it when `act` says so. Notes in `base` where it was.
+/// Decides whether the clone may be moved to the tip, and moves it when `act` says so. Notes what it
+/// has `seen` of one that is in order.
 fn bring(
     mirror: &Mirror<'_>,
     request: &Request,
     own: &Path,
     tip: &Tip,
     act: bool,
-    base: &mut Option<ObjectId>,
+    seen: &mut Option<Found>,
 ) -> Result<(), Stopped> {
     let journal = mend(mirror, request, own, act)?;
     let expected = look::Expected { owner: request.owner, root: &request.root, branch: &tip.branch, ours: None };
     let clone = look::look(&request.clone, expected)?;
-    *base = Some(clone.base);
+    *seen = Some(Found { base: Some(clone.base), distrusted: distrust::look_over(&request.clone, true) });
     mirror.fetch(tip)?;
     if !mirror.is_ancestor(clone.base, tip.commit)? {
         let detail = format!("its commit {} is not in the root's history", clone.base);
@@ -277,24 +299,26 @@ fn is_missing(clone: &Path) -> bool {
     matches!(clone.symlink_metadata(), Err(error) if error.kind() == std::io::ErrorKind::NotFound)
 }
 
-fn reached(verdict: Verdict, tip: &Tip, base: Option<ObjectId>) -> Checkout {
+fn reached(verdict: Verdict, tip: &Tip, found: Found) -> Checkout {
     Checkout {
         verdict,
         reason: None,
         detail: String::new(),
         branch: Some(tip.branch.clone()),
-        base: base.map(|base| base.to_string()),
+        base: found.base.map(|base| base.to_string()),
         tip: Some(tip.commit.to_string()),
+        distrusted: found.distrusted,
     }
 }
 
-fn told(kept: &Kept, tip: Option<&Tip>, base: Option<ObjectId>) -> Checkout {
+fn told(kept: &Kept, tip: Option<&Tip>, found: Found) -> Checkout {
     Checkout {
         verdict: kept.verdict(),
         reason: Some(kept.reason),
         detail: kept.detail.clone(),
         branch: tip.map(|tip| tip.branch.clone()),
-        base: base.map(|base| base.to_string()),
+        base: found.base.map(|base| base.to_string()),
         tip: tip.map(|tip| tip.commit.to_string()),
+        distrusted: found.distrusted,
     }
 }

@@ -6,18 +6,19 @@ use std::path::Path;
 
 use crate::at::{Directory, Fault, Kind, Status, shown};
 use crate::parse::{Entry, Head, ObjectId, packed_refs, parse_config, parse_head, parse_loose_ref};
+use crate::settings::{Known, foreign};
 use crate::verdict::{Kept, Reason};
 
 /// Most entries below `.git`.
-const ENTRIES: usize = 400_000;
+pub(crate) const ENTRIES: usize = 400_000;
 /// Deepest nesting below `.git`.
-const DEPTH: usize = 120;
+pub(crate) const DEPTH: usize = 120;
 /// Largest `config`, in bytes.
-const CONFIG_BYTES: usize = 64 * 1024;
+pub(crate) const CONFIG_BYTES: usize = 64 * 1024;
 /// Largest `HEAD` or file of a ref, in bytes.
-const REF_BYTES: usize = 4096;
+pub(crate) const REF_BYTES: usize = 4096;
 /// Largest `packed-refs`, in bytes.
-const PACKED_REFS_BYTES: usize = 64 * 1024 * 1024;
+pub(crate) const PACKED_REFS_BYTES: usize = 64 * 1024 * 1024;
 /// Largest `index`, in bytes.
 pub(crate) const INDEX_BYTES: usize = 512 * 1024 * 1024;
 
@@ -184,7 +185,7 @@ impl Walk<'_> {
 }
 
 /// Locks that matter to an update, and states that git leaves when it was interrupted.
-fn is_busy(path: &Path, name: &OsStr) -> bool {
+pub(crate) fn is_busy(path: &Path, name: &OsStr) -> bool {
     let top = path.as_os_str().is_empty();
     let lock = name.as_bytes().ends_with(b".lock");
     let of_refs = path.starts_with("refs") || path.starts_with("logs");
@@ -249,37 +250,12 @@ fn check_config(git: &Directory, expected: Expected<'_>) -> Result<(), Kept> {
         fault => kept_for(fault, "`.git/config`"),
     })?;
     let entries = parse_config(&content).map_err(|malformed| changed(format!("`.git/config` {malformed}")))?;
-    let mut seen = Vec::new();
-    let mut url = false;
-    for entry in &entries {
-        let name = format!("{}.{}", entry.section, entry.key);
-        if !is_expected(entry, expected) || seen.contains(&name) {
-            return Err(changed(format!("`.git/config` sets {}", shown(name.as_bytes()))));
-        }
-        url |= name == "remote.origin.url";
-        seen.push(name);
+    let known = Known { root: Some(expected.root.as_os_str()), branch: Some(expected.branch) };
+    if let Some((name, _)) = foreign(&entries, known).next() {
+        return Err(changed(format!("`.git/config` sets {}", shown(name.as_bytes()))));
     }
-    if url { Ok(()) } else { Err(changed("`.git/config` names no root".to_owned())) }
-}
-
-fn is_expected(entry: &Entry, expected: Expected<'_>) -> bool {
-    let Some(value) = entry.value.as_deref() else { return false };
-    match (entry.section.as_str(), entry.key.as_str()) {
-        ("core", "repositoryformatversion") => value == "0",
-        ("core", "filemode" | "logallrefupdates") => value == "true",
-        ("core", "bare") => value == "false",
-        ("remote.origin", "url") => value.as_bytes() == expected.root.as_os_str().as_bytes(),
-        ("remote.origin", "fetch") => {
-            let branch = expected.branch;
-            value == "+refs/heads/*:refs/remotes/origin/*"
-                || value == format!("+refs/heads/{branch}:refs/remotes/origin/{branch}")
-        }
-        ("remote.origin", "tagopt") => value == "--no-tags",
-        ("user", "name" | "email") => true,
-        (section, "remote") if section.starts_with("branch.") => value == "origin" || value == ".",
-        (section, "merge") if section.starts_with("branch.") => value.starts_with("refs/heads/"),
-        _ => false,
-    }
+    let names_root = |entry: &Entry| entry.section == "remote.origin" && entry.key == "url";
+    if entries.iter().any(names_root) { Ok(()) } else { Err(changed("`.git/config` names no root".to_owned())) }
 }
 
 fn head(git: &Directory) -> Result<String, Kept> {

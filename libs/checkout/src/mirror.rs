@@ -44,6 +44,14 @@ pub enum MirrorError {
         /// The root.
         root: PathBuf,
     },
+    /// The root has no such branch.
+    #[error("the root `{}` has no branch `{branch}`", root.display())]
+    UnknownBranch {
+        /// The root.
+        root: PathBuf,
+        /// What was asked for; without control characters.
+        branch: String,
+    },
     /// Git failed on the host's own repositories.
     #[error(transparent)]
     Git(#[from] Failed),
@@ -162,7 +170,13 @@ impl<'a> Mirror<'a> {
     /// Where the root is; `branch` instead of the one that it has checked out.
     pub(crate) fn tip(&self, branch: Option<&str>) -> Result<Tip, MirrorError> {
         let root = self.root.to_string_lossy();
-        let no_branch = || MirrorError::NoBranch { root: self.root.to_owned() };
+        let no_branch = || {
+            let root = self.root.to_owned();
+            match branch {
+                Some(branch) => MirrorError::UnknownBranch { root, branch: crate::at::shown(branch.as_bytes()) },
+                None => MirrorError::NoBranch { root },
+            }
+        };
         let name = match branch {
             Some(branch) => format!("refs/heads/{branch}"),
             None => {

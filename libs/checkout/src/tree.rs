@@ -59,6 +59,11 @@ impl Tree {
         Ok(Self { entries, directories })
     }
 
+    /// All of them, in ascending order of path.
+    pub(crate) fn entries(&self) -> &[TreeEntry] {
+        &self.entries
+    }
+
     /// The file at `path`.
     pub(crate) fn file(&self, path: &[u8]) -> Option<&TreeEntry> {
         let at = self.entries.binary_search_by(|entry| entry.path.as_slice().cmp(path)).ok()?;

@@ -1,5 +1,6 @@
 //! What becomes of a clone, and why.
 
+use mosaic_record::Distrusted;
 pub use mosaic_record::{CheckoutVerdict as Verdict, KeptReason as Reason};
 
 /// A reason with what it was seen at.
@@ -55,6 +56,9 @@ pub struct Checkout {
     /// The commit that the root is at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tip: Option<String>,
+    /// What in the clone, as it was found, is not trusted; see [`distrusted`](crate::distrusted).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub distrusted: Vec<Distrusted>,
 }
 
 #[cfg(test)]

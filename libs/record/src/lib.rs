@@ -10,6 +10,7 @@
 mod actor;
 mod closed_list;
 mod event;
+mod handoff;
 mod harvest;
 mod ledger_event;
 mod limits;
@@ -20,12 +21,13 @@ mod spec;
 pub use actor::{Actor, InvalidActor};
 pub use closed_list::UnknownValue;
 pub use event::{EventMeta, Outcome, RunEvent, StepFacts, StepState};
+pub use handoff::{FileChange, Flagged, Handoff, LeftOutEntry, Tip};
 pub use harvest::{Distrusted, Harvest, HarvestFile, LeftOut, ProjectHarvest, Work};
 pub use ledger_event::{AnyEvent, Checkpoint, LedgerEvent};
 pub use limits::{LIMITS, Limit, Limits, OverCap};
 pub use lists::{
     ActivitySource, Backend, CheckoutVerdict, Distrust, EndReason, Enforcement, Environment, HarvestFailure,
-    HarvestState, KeptReason, LeftOutReason, Note, Refusal, RunPart, RunStatus, Tool, WorkspaceMode,
+    HarvestState, KeptReason, LeftOutReason, Note, Refusal, ReviewFlag, RunPart, RunStatus, Tool, WorkspaceMode,
 };
 pub use run_record::{Activity, Archive, Containment, IllegalEvent, Output, ProjectCheckout, Pruned, RunRecord};
 pub use spec::{Document, Project, RunSpec, Workspace};

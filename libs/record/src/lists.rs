@@ -360,6 +360,34 @@ closed_list! {
 }
 
 closed_list! {
+    /// What a reviewer of an agent's work should look at.
+    "review flag" ReviewFlag {
+        /// A file that may be executed and could not before.
+        Executable = "executable",
+        /// A link within the tree.
+        Link = "link",
+        /// A link that leads out of the tree.
+        LinkLeavesTree = "link-leaves-tree",
+        /// A program that git or a tool around it runs.
+        Hook = "hook",
+        /// What a continuous integration service runs.
+        Ci = "ci",
+        /// What a build or a package manager runs.
+        Build = "build",
+        /// What an editor or a shell runs when it opens the directory.
+        Editor = "editor",
+        /// Rules that change what git sees, hides or writes.
+        GitRules = "git-rules",
+        /// A repository within the tree.
+        Submodule = "submodule",
+        /// A name that is not plain text.
+        OddName = "odd-name",
+        /// A file that is not text.
+        Binary = "binary",
+    }
+}
+
+closed_list! {
     /// What is not trusted in a clone that an agent has written to.
     "distrust" Distrust {
         /// A setting that no clone of ours has: git would run or read what it names.

@@ -138,7 +138,8 @@ fn random_bytes_and_words_break_no_parser() {
     let mut chance = Chance::of_this_run();
     let id = "0123456789abcdef0123456789abcdef01234567";
     let words = ["[", "]", "\"", "\\", "=", "\n", " ", "\t", "core", "Branch", "x", "#", ";", ".", "\0", "\u{e4}", "n"];
-    let of_refs = ["ref: refs/heads/", "main", "/", "..", "\n", id, " refs/heads/main", "^", "#", " ", "@{", ".lock", "\0"];
+    let of_refs =
+        ["ref: refs/heads/", "main", "/", "..", "\n", id, " refs/heads/main", "^", "#", " ", "@{", ".lock", "\0"];
     for _ in 0..soak(200_000) {
         let length = chance.below(400);
         let random = chance.bytes(length);
@@ -254,7 +255,20 @@ fn a_configuration_that_is_read_says_what_it_says_to_git() {
     let mut chance = Chance::of_this_run();
     let scratch = tempfile::tempdir().expect("scratch");
     let path = scratch.path().join("config");
-    let words = ["[core]\n", "[Remote \"o.R\"]\n", "\tKey", "\ta-1", " = ", "=", "\n", "\n", "v", "\"q \\\"\\\\\\t\"", " ", "w x"];
+    let words = [
+        "[core]\n",
+        "[Remote \"o.R\"]\n",
+        "\tKey",
+        "\ta-1",
+        " = ",
+        "=",
+        "\n",
+        "\n",
+        "v",
+        "\"q \\\"\\\\\\t\"",
+        " ",
+        "w x",
+    ];
     let (mut read, mut tried) = (0, 0);
     while read < soak(1000) && tried < 1_000_000 {
         tried += 1;

@@ -11,7 +11,7 @@ use landlock::{
     RulesetCreatedAttr as _, RulesetStatus, path_beneath_rules,
 };
 
-use super::process::{Bounds, Failed, Output, limited, run};
+use super::process::{Bounds, Failed, Input, Output, limited, run};
 
 /// What contains a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Containment {
         let works = |containment: &Self| {
             let boxed = Boxed { containment, owner, shown: &[], program: Path::new("/usr/bin/true"), also: None };
             let bounds = Bounds { time: std::time::Duration::from_secs(10), output: 64 };
-            boxed.run(&[], &[], b"", bounds).is_ok()
+            boxed.run(&[], &[], b"".into(), bounds).is_ok()
         };
         [Self::Bubblewrap(bubblewrap.to_owned()), Self::Landlock].into_iter().find(works)
     }
@@ -85,7 +85,7 @@ impl Boxed<'_> {
         &self,
         variables: &[(&str, &str)],
         arguments: &[&str],
-        input: &[u8],
+        input: Input<'_>,
         bounds: Bounds,
     ) -> Result<Output, Failed> {
         let name = self.program.file_name().unwrap_or_default().to_string_lossy();

@@ -11,8 +11,8 @@ use std::time::Duration;
 pub use contain::Containment;
 pub(crate) use contain::{Boxed, Shown};
 pub use process::Failed;
-pub(crate) use process::Output;
 use process::{Bounds, limited, run};
+pub(crate) use process::{Feed, Input, Output};
 
 /// How long one call of git may take.
 pub(crate) const TIME: Duration = Duration::from_secs(20);
@@ -68,27 +68,28 @@ impl Git<'_> {
         let mut command = limited(&self.program.to_string_lossy());
         command.envs(VARIABLES).env("GIT_CONFIG_GLOBAL", self.global);
         command.args(SETTINGS.iter().flat_map(|setting| ["-c", setting])).args(arguments);
-        run(command, "git", input, Bounds { time: TRANSFER_TIME, output: OUTPUT_BYTES }).map(|output| output.bytes)
+        run(command, "git", input.into(), Bounds { time: TRANSFER_TIME, output: OUTPUT_BYTES })
+            .map(|output| output.bytes)
     }
 
     /// Runs git where an agent has written, in a box.
     ///
     /// # Errors
     /// When it fails, or the box can't be made.
-    pub(crate) fn boxed(
+    pub(crate) fn boxed<'i>(
         &self,
         (containment, owner): (&Containment, u32),
         shown: &[Shown<'_>],
         variables: &[(&str, &str)],
         arguments: &[&str],
-        (input, time): (&[u8], Duration),
+        (input, time): (impl Into<Input<'i>>, Duration),
     ) -> Result<Output, Failed> {
         let mut all = contained_variables();
         all.extend_from_slice(variables);
         let line: Vec<&str> =
             SETTINGS.iter().flat_map(|setting| ["-c", setting]).chain(arguments.iter().copied()).collect();
         let boxed = Boxed { containment, owner, shown, program: self.program, also: None };
-        boxed.run(&all, &line, input, Bounds { time, output: OUTPUT_BYTES })
+        boxed.run(&all, &line, input.into(), Bounds { time, output: OUTPUT_BYTES })
     }
 }
 
@@ -112,7 +113,7 @@ pub(crate) fn boxed_script(
     line.extend(SETTINGS.iter().flat_map(|setting| ["-c", setting]));
     line.extend_from_slice(options);
     let boxed = Boxed { containment, owner, shown, program: Path::new("/usr/bin/sh"), also: Some(git.program) };
-    boxed.run(&all, &line, b"", Bounds { time: TIME, output: 4096 })
+    boxed.run(&all, &line, b"".into(), Bounds { time: TIME, output: 4096 })
 }
 
 fn contained_variables() -> Vec<(&'static str, &'static str)> {

@@ -1,6 +1,6 @@
 //! Running a program: nothing of this process's environment, bounded in time, memory and output, ended with its children.
 
-use std::io::{Read, Write as _};
+use std::io::{Read, Write};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
@@ -21,6 +21,35 @@ pub(crate) struct Bounds {
     pub(crate) time: Duration,
     /// Most that it may write to standard output, in bytes.
     pub(crate) output: u64,
+}
+
+/// Writes a program's standard input; an error ends the program.
+pub(crate) type Feed<'a> = &'a mut (dyn FnMut(&mut dyn Write) -> std::io::Result<()> + Send);
+
+/// What a program is given on standard input.
+pub(crate) enum Input<'a> {
+    /// These bytes.
+    Bytes(&'a [u8]),
+    /// What is written while it reads.
+    Fed(Feed<'a>),
+}
+
+impl<'a> From<&'a [u8]> for Input<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
+impl<'a> From<Feed<'a>> for Input<'a> {
+    fn from(feed: Feed<'a>) -> Self {
+        Self::Fed(feed)
+    }
+}
+
+impl<'a, const N: usize> From<&'a [u8; N]> for Input<'a> {
+    fn from(bytes: &'a [u8; N]) -> Self {
+        Self::Bytes(bytes)
+    }
 }
 
 /// Why a program did not do what it was asked for.
@@ -59,6 +88,8 @@ pub enum Failed {
         status: ExitStatus,
         /// What it said, shown without control characters.
         words: String,
+        /// What it wrote to standard output.
+        output: Vec<u8>,
     },
 }
 
@@ -87,10 +118,10 @@ pub(crate) struct Output {
 ///
 /// # Errors
 /// See [`Failed`]. Nothing that it started in its process group lives on then.
-pub(crate) fn run(mut command: Command, program: &str, input: &[u8], bounds: Bounds) -> Result<Output, Failed> {
+pub(crate) fn run(mut command: Command, program: &str, input: Input<'_>, bounds: Bounds) -> Result<Output, Failed> {
     let program = || program.to_owned();
     let start = |source| Failed::Start { program: program(), source };
-    let stdin = if input.is_empty() { Stdio::null() } else { Stdio::piped() };
+    let stdin = if matches!(input, Input::Bytes(&[])) { Stdio::null() } else { Stdio::piped() };
     command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = command.spawn().map_err(start)?;
     let heard = hear(&mut child, input, bounds).map_err(start)?;
@@ -101,7 +132,7 @@ pub(crate) fn run(mut command: Command, program: &str, input: &[u8], bounds: Bou
             let words = crate::at::shown(words.trim_ascii());
             match status.success() {
                 true => Ok(Output { bytes: output, words }),
-                false => Err(Failed::Exit { program: program(), status, words }),
+                false => Err(Failed::Exit { program: program(), status, words, output }),
             }
         }
     }
@@ -118,14 +149,17 @@ struct Heard {
 }
 
 /// Reads both of its streams while it is given `input`, and ends its process group.
-fn hear(child: &mut Child, input: &[u8], bounds: Bounds) -> std::io::Result<Heard> {
+fn hear(child: &mut Child, input: Input<'_>, bounds: Bounds) -> std::io::Result<Heard> {
     let group = Group(i32::try_from(child.id()).unwrap_or(0));
     let deadline = Instant::now() + bounds.time;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     std::thread::scope(|threads| {
         if let Some(mut pipe) = stdin {
             // A program that does not want all of it closes its end.
-            threads.spawn(move || drop(pipe.write_all(input)));
+            threads.spawn(move || match input {
+                Input::Bytes(bytes) => pipe.write_all(bytes),
+                Input::Fed(feed) => feed(&mut std::io::BufWriter::with_capacity(256 * 1024, pipe)),
+            });
         }
         let words = threads.spawn(move || read_up_to(stderr, WORDS_BYTES).0);
         let (sender, receiver) = channel();
@@ -188,7 +222,8 @@ mod tests {
     fn shell(script: &str, input: &[u8], time: u64, output: u64) -> Result<Vec<u8>, Failed> {
         let mut command = limited("/bin/sh");
         command.args(["-c", script]);
-        run(command, "sh", input, Bounds { time: Duration::from_millis(time), output }).map(|output| output.bytes)
+        run(command, "sh", input.into(), Bounds { time: Duration::from_millis(time), output })
+            .map(|output| output.bytes)
     }
 
     #[test]

@@ -1,12 +1,27 @@
 //! Taking out of a clone all that an agent did there, without trusting it and without changing it.
 
+pub(crate) mod diff;
+mod files;
+mod flags;
+mod names;
+pub(crate) mod repository;
+mod snapshots;
+mod stream;
+mod take;
+mod theirs;
+pub(crate) mod written;
+
 use std::path::PathBuf;
 
 use jiff::Timestamp;
 use mosaic_ids::{Name, RunId};
-use mosaic_record::ProjectHarvest;
+use mosaic_record::{HarvestFailure, ProjectHarvest};
 
-use crate::git::Containment;
+use crate::git::{Containment, Failed};
+use crate::mirror::MirrorError;
+use crate::tree::TreeError;
+pub(crate) use take::{WORK, file_change, message};
+pub(crate) use theirs::text;
 
 /// A clone that work is taken out of. No process of its workspace is alive.
 #[derive(Debug, Clone)]
@@ -66,14 +81,61 @@ pub struct HarvestLimits {
 /// Takes the work out of a clone, and writes it down for people and machines. Changes nothing of the clone.
 #[must_use]
 pub fn harvest(request: &HarvestRequest) -> ProjectHarvest {
-    let _ = request;
-    unimplemented!()
+    let mut harvest = ProjectHarvest {
+        project: request.about.project.clone(),
+        work: None,
+        failure: None,
+        detail: None,
+        distrusted: crate::distrusted(&request.clone),
+    };
+    match take::work(request, &mut harvest.distrusted) {
+        Ok(work) => harvest.work = Some(work),
+        Err(NotTaken { failure, detail }) => {
+            harvest.failure = Some(failure);
+            harvest.detail = Some(crate::at::shown(detail.as_bytes()));
+        }
+    }
+    harvest
 }
 
 /// Identity of the tree of a clone as it is now: the id of its tree object, without ignored files; `None` when it can't be
-/// told. Changes nothing of the clone.
+/// told. Changes nothing of the clone, and writes nothing to `out`.
 #[must_use]
 pub fn tree_identity(request: &HarvestRequest) -> Option<String> {
-    let _ = request;
-    unimplemented!()
+    take::tree(request).ok()
+}
+
+/// Why work was not taken out.
+#[derive(Debug)]
+struct NotTaken {
+    failure: HarvestFailure,
+    detail: String,
+}
+
+impl From<Failed> for NotTaken {
+    fn from(failed: Failed) -> Self {
+        Self { failure: HarvestFailure::GitFailed, detail: failed.to_string() }
+    }
+}
+
+impl From<TreeError> for NotTaken {
+    fn from(error: TreeError) -> Self {
+        Self { failure: HarvestFailure::GitFailed, detail: error.to_string() }
+    }
+}
+
+impl From<MirrorError> for NotTaken {
+    fn from(error: MirrorError) -> Self {
+        let failure = match error {
+            MirrorError::Io { .. } => HarvestFailure::HostFailed,
+            _ => HarvestFailure::GitFailed,
+        };
+        Self { failure, detail: crate::in_full(&error) }
+    }
+}
+
+impl From<std::io::Error> for NotTaken {
+    fn from(error: std::io::Error) -> Self {
+        Self { failure: HarvestFailure::HostFailed, detail: error.to_string() }
+    }
 }

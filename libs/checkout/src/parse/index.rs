@@ -4,6 +4,8 @@ use super::{Malformed, ObjectId};
 const ENTRIES: usize = 2_000_000;
 /// Longest path that is read, in bytes: PATH_MAX.
 const PATH_BYTES: usize = 4096;
+/// Most kinds of extensions.
+const EXTENSIONS: usize = 64;
 /// Most bytes of all paths together: version 4 repeats long ones in a few bytes.
 const PATHS_BYTES: usize = 128 * 1024 * 1024;
 
@@ -31,6 +33,8 @@ pub struct Index {
     pub entries: Vec<IndexEntry>,
     /// True when there is more in another file (an extension `link`), or less than files (`sdir`): the entries are not all.
     pub partial: bool,
+    /// Names of its extensions, each once.
+    pub extensions: Vec<[u8; 4]>,
 }
 
 /// Reads an index of version 2, 3 or 4 (gitformat-index(5)). Stat data and extensions are passed over: they are claims.
@@ -49,10 +53,15 @@ pub fn parse_index(content: &[u8]) -> Result<Index, Malformed> {
     }
     // No entry has less than 62 bytes of its own: a count alone reserves nothing.
     let mut entries: Vec<IndexEntry> = Vec::with_capacity(count.min(content.len() / 62));
-    let mut paths = 0;
+    let (mut paths, mut nameless) = (0, false);
     for _ in 0..count {
         let previous = entries.last().map(|entry| entry.path.as_slice()).unwrap_or_default();
         let entry = rest.entry(version, previous)?;
+        if entry.path.is_empty() {
+            // It stands for one in another file.
+            nameless = true;
+            continue;
+        }
         if let Some(last) = entries.last()
             && (last.path.as_slice(), last.stage) >= (entry.path.as_slice(), entry.stage)
         {
@@ -65,18 +74,26 @@ pub fn parse_index(content: &[u8]) -> Result<Index, Malformed> {
         entries.push(entry);
     }
     let mut partial = false;
+    let mut extensions = Vec::new();
     // What follows are extensions, and a checksum of 20 bytes at the end.
     while rest.0.len() > 20 {
-        let name = rest.take(4)?;
+        let name: [u8; 4] = rest.take(4)?.try_into().map_err(|_length| Malformed)?;
         let length = rest.number()? as usize;
         rest.take(length)?;
         // An upper-case name is optional to know; the others change what the entries mean.
         partial |= !name[0].is_ascii_uppercase();
+        if !extensions.contains(&name) {
+            // There are less than twenty kinds in all of git.
+            if extensions.len() >= EXTENSIONS {
+                return Err(Malformed);
+            }
+            extensions.push(name);
+        }
     }
-    if rest.0.len() != 20 {
+    if rest.0.len() != 20 || (nameless && !partial) {
         return Err(Malformed);
     }
-    Ok(Index { entries, partial })
+    Ok(Index { entries, partial, extensions })
 }
 
 /// What is left to read.
@@ -153,7 +170,7 @@ impl<'a> Bytes<'a> {
             }
             path
         };
-        if path.is_empty() || path.len() > PATH_BYTES {
+        if path.len() > PATH_BYTES {
             return Err(Malformed);
         }
         Ok(IndexEntry {

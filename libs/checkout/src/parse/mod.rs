@@ -1,10 +1,12 @@
 //! Parsers of what an agent may have written: small, total, and strict. None of them trusts a length, an offset or a text.
 
+mod bundle;
 mod config;
 mod head;
 mod index;
 mod packed_refs;
 
+pub use bundle::{BundleHeader, bundle_header};
 pub use config::{Entry, parse_config};
 pub use head::{Head, parse_head, parse_loose_ref};
 pub use index::{Index, IndexEntry, parse_index};

@@ -76,9 +76,9 @@ impl Checkouts {
 }
 
 fn recorded(project: Name, checkout: Checkout) -> ProjectCheckout {
-    let Checkout { verdict, reason, detail, branch, base, tip } = checkout;
+    let Checkout { verdict, reason, detail, branch, base, tip, distrusted } = checkout;
     let detail = Some(detail).filter(|detail| !detail.is_empty());
-    ProjectCheckout { project, verdict, reason, detail, branch, base, tip, tree: None, distrusted: Vec::new() }
+    ProjectCheckout { project, verdict, reason, detail, branch, base, tip, tree: None, distrusted }
 }
 
 /// True when a project has no clone below `workspace`.
