@@ -2,6 +2,7 @@
 
 mod checkouts;
 mod disk;
+mod harvest;
 mod launch;
 pub mod locks;
 pub mod marks;
@@ -13,6 +14,7 @@ pub mod retention;
 mod see_through;
 mod stop;
 mod supervise;
+mod turns;
 
 use std::path::PathBuf;
 use std::sync::Arc;
