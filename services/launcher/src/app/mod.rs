@@ -2,6 +2,7 @@
 
 mod checkouts;
 mod disk;
+mod handing;
 mod harvest;
 mod launch;
 pub mod locks;
@@ -29,6 +30,7 @@ use mosaic_rpc::RpcError;
 use tokio::sync::{Mutex, Semaphore};
 
 pub use checkouts::Checkouts;
+pub use handing::Part;
 pub use launch::{Launched, Validated};
 pub use registry::Registry;
 pub use repair::Repaired;
