@@ -127,7 +127,8 @@ impl Operator {
     pub fn runs(&self) -> Result<Vec<broker::Run>, RpcError> {
         let (mut runs, mut page_token) = (Vec::new(), String::new());
         loop {
-            let request = broker::ListRunsRequest { page_size: 200, page_token, states: Vec::new() };
+            let request =
+                broker::ListRunsRequest { page_size: 200, page_token, states: Vec::new(), ..Default::default() };
             let mut client = self.runs.clone();
             let page = self.call(async move { client.list_runs(request).await })?;
             runs.extend(page.runs);

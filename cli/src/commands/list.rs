@@ -17,7 +17,7 @@ pub(crate) async fn run(arguments: List, settings: &Settings) -> Outcome {
     let (mut left, mut page_token, mut first) = (arguments.limit, String::new(), true);
     while left > 0 {
         let page_size = i32::try_from(left.min(PAGE)).map_err(|_too_many| Failure::usage("--limit is too large"))?;
-        let request = broker::ListRunsRequest { page_size, page_token, states: states.clone() };
+        let request = broker::ListRunsRequest { page_size, page_token, states: states.clone(), ..Default::default() };
         let page = client.runs.list_runs(request).await?.into_inner();
         if first && !arguments.json {
             match page.runs.is_empty() {

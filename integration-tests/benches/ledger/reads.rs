@@ -29,7 +29,8 @@ struct FirstRuns(Runs);
 
 impl Page for FirstRuns {
     async fn page(&mut self) {
-        let request = pb::ListRunsRequest { page_size: 50, page_token: String::new(), states: vec![] };
+        let request =
+            pb::ListRunsRequest { page_size: 50, page_token: String::new(), states: vec![], ..Default::default() };
         let page = self.0.list_runs(request).await.expect("a page").into_inner();
         assert_eq!(page.runs.len(), 50);
     }

@@ -6,6 +6,8 @@ mod authority;
 mod bed;
 #[path = "broker/creation.rs"]
 mod creation;
+#[path = "broker/harvest.rs"]
+mod harvest;
 #[path = "broker/killing.rs"]
 mod killing;
 #[path = "broker/leases.rs"]

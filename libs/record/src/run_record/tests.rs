@@ -1,3 +1,5 @@
+mod harvest;
+
 use super::*;
 use crate::{Document, EndReason, Outcome, Refusal, RunPart, StepFacts};
 
@@ -73,6 +75,7 @@ fn one_of_each() -> Vec<RunEvent> {
         RunEvent::Ending { reason: EndReason::TimedOut },
         RunEvent::Ended(Box::new(outcome)),
         RunEvent::Lost {},
+        RunEvent::Harvested { epoch: 1, harvest: Harvest::of(vec![]) },
         RunEvent::Kept { kept: true },
         pruned(RunPart::Output),
     ]

@@ -14,13 +14,13 @@ pub(crate) use details::RunDetails;
 pub(crate) use error::AppError;
 use futures::stream::BoxStream;
 use mosaic_ids::{RequestId, RunId};
-use mosaic_record::{Actor, RunEvent, RunSpec, RunStatus};
+use mosaic_record::{Actor, RunEvent, RunSpec};
 use mosaic_telemetry::{Traceparent, current_trace_id};
 use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
 pub(crate) use verify::Verdict;
 
-use crate::domain::{Change, Command, CutKey, Event, NewRun, Order, RunSummary, request_digest};
+use crate::domain::{Change, Command, CutKey, Event, NewRun, Order, RunFilter, RunSummary, request_digest};
 use crate::store::Readers;
 use crate::writer::{Writer, Written};
 
@@ -108,18 +108,18 @@ impl Broker {
         details::read(&self.readers, run_id).await
     }
 
-    /// Up to `limit` runs whose first event is before `before`, newest first, and where to go on.
+    /// Up to `limit` runs that `filter` shows and whose first event is before `before`, newest first, and where to go on.
     ///
     /// # Errors
     /// When the ledger can't be read.
     pub(crate) async fn list(
         &self,
-        statuses: &[RunStatus],
+        filter: &RunFilter,
         before: i64,
         limit: usize,
     ) -> Result<(Vec<RunSummary>, Option<i64>), AppError> {
         let one_more = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
-        let mut runs = self.readers.snapshot().await?.runs(statuses, before, one_more).await?;
+        let mut runs = self.readers.snapshot().await?.runs(filter, before, one_more).await?;
         let more = runs.len() > limit;
         runs.truncate(limit);
         let next = if more { runs.last().map(|run| run.first_sequence) } else { None };
@@ -134,7 +134,7 @@ impl Broker {
         watch::events(self.watcher(), from).await
     }
 
-    /// The events of a run from `from` on, up to the one that makes it terminal.
+    /// The events of a run from `from` on, up to the one that makes it terminal, or to its harvest.
     ///
     /// # Errors
     /// When there is no such run or `from` is no longer there.

@@ -87,8 +87,8 @@ pub(super) async fn events(mut watcher: Watcher, from: i64) -> Result<EventStrea
     Ok(stream.boxed())
 }
 
-/// The events of one run from `from` on, up to the one that made it terminal: what is kept and removed of it afterwards is
-/// told to nobody who watches it, however late they came.
+/// The events of one run from `from` on, up to the one that made it terminal, or to its harvest: what is kept and removed of
+/// it afterwards is told to nobody who watches it, however late they came.
 pub(super) async fn run(mut watcher: Watcher, run_id: RunId, from: i64) -> Result<EventStream, AppError> {
     watcher.readers.summary(&run_id).await?.ok_or_else(|| AppError::not_found(&run_id))?;
     let stream = async_stream::try_stream! {

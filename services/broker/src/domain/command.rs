@@ -1,6 +1,6 @@
 use jiff::Timestamp;
 use mosaic_ids::{Digest, RequestId, RunId};
-use mosaic_record::{Actor, Pruned, Refusal, RunEvent, StepFacts, StepState};
+use mosaic_record::{Actor, Harvest, Pruned, Refusal, RunEvent, StepFacts, StepState};
 
 /// Something that somebody wants written.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,17 +43,50 @@ pub(crate) struct NewRun {
 /// A change of a run. What carries an epoch is fenced by it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Change {
-    Claim { holder: RequestId },
-    Renew { epoch: i64 },
-    Release { epoch: i64 },
-    Prepare { epoch: i64 },
-    Step { epoch: i64, step: String, state: StepState, facts: StepFacts },
-    Refuse { epoch: i64, reason: Refusal, step: String, message: String },
+    Claim {
+        holder: RequestId,
+    },
+    Renew {
+        epoch: i64,
+    },
+    Release {
+        epoch: i64,
+    },
+    Prepare {
+        epoch: i64,
+    },
+    Step {
+        epoch: i64,
+        step: String,
+        state: StepState,
+        facts: StepFacts,
+    },
+    Refuse {
+        epoch: i64,
+        reason: Refusal,
+        step: String,
+        message: String,
+    },
     Cancel,
-    ConfirmCancel { epoch: i64 },
-    Lose { epoch: i64 },
-    Report { epoch: i64, reports: Vec<Report> },
-    Keep { kept: bool },
+    ConfirmCancel {
+        epoch: i64,
+    },
+    Lose {
+        epoch: i64,
+    },
+    Report {
+        epoch: i64,
+        reports: Vec<Report>,
+    },
+    /// `bytes` is the length of its text.
+    Harvested {
+        epoch: i64,
+        harvest: Harvest,
+        bytes: usize,
+    },
+    Keep {
+        kept: bool,
+    },
     Prune(Pruned),
 }
 
@@ -82,6 +115,7 @@ impl Command {
                 };
                 reports.iter().map(|report| SMALL + response(report)).sum()
             }
+            Order::Change { change: Change::Harvested { bytes, .. }, .. } => bytes + SMALL,
             Order::Change { .. } => SMALL,
         }
     }

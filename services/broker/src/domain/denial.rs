@@ -36,6 +36,10 @@ pub(crate) enum Denial {
     SessionLive { session: Name, run_id: String },
     #[error("run `{run_id}` is removed already; nothing of it is left to keep")]
     NothingToKeep { run_id: RunId },
+    #[error("the work in the clones of run `{run_id}` is not harvested yet; nothing of the run is removed before that")]
+    HarvestPending { run_id: RunId },
+    #[error("a harvest of run `{run_id}` names each of its projects, in their order, and no other")]
+    OtherProjects { run_id: RunId },
 }
 
 /// What kind of answer a denial is.
@@ -60,7 +64,9 @@ impl Denial {
             | Self::NotAsked { .. }
             | Self::ReportGap { .. }
             | Self::NotAReport { .. }
-            | Self::NothingToKeep { .. } => DenialKind::Refused(Refusal::InvalidRequest),
+            | Self::NothingToKeep { .. }
+            | Self::HarvestPending { .. }
+            | Self::OtherProjects { .. } => DenialKind::Refused(Refusal::InvalidRequest),
         }
     }
 
@@ -70,7 +76,9 @@ impl Denial {
             Self::NotFound { run_id }
             | Self::NotAsked { run_id }
             | Self::Kept { run_id }
-            | Self::NothingToKeep { run_id } => vec![("run_id", run_id.to_string())],
+            | Self::NothingToKeep { run_id }
+            | Self::HarvestPending { run_id }
+            | Self::OtherProjects { run_id } => vec![("run_id", run_id.to_string())],
             Self::OtherSpec { request_id, run_id } => {
                 vec![("request_id", request_id.to_string()), ("run_id", run_id.to_string())]
             }

@@ -20,5 +20,5 @@ pub(crate) use decide::{Decision, RecordedStep, Situation, decide};
 pub(crate) use denial::{Denial, DenialKind};
 pub(crate) use event::{Draft, Event, from_nanos, is_of_run, to_nanos};
 pub(crate) use lease::{LeaseChange, Leases, Staged};
-pub(crate) use run::{Run, RunSummary, request_digest};
+pub(crate) use run::{Run, RunFilter, RunSummary, request_digest};
 pub(crate) use verify::{ChainWalk, Fault, Faults, RunWalk};

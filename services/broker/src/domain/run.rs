@@ -25,7 +25,7 @@ pub(crate) struct Run {
     pub(crate) first_sequence: i64,
     /// Sequence of its last event.
     pub(crate) last_sequence: i64,
-    /// Sequence of the event that made it terminal.
+    /// Sequence of the event that made it terminal; of a run that is harvested, of the harvest.
     pub(crate) end_sequence: Option<i64>,
 }
 
@@ -50,6 +50,18 @@ pub(crate) struct RunSummary {
     pub(crate) end_sequence: Option<i64>,
     pub(crate) kept: bool,
     pub(crate) record_pruned: bool,
+    pub(crate) harvest_pending: bool,
+}
+
+/// Which runs a list shows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct RunFilter {
+    /// Those in one of these; all when there is none.
+    pub(crate) statuses: Vec<RunStatus>,
+    /// Only those whose work is still to be taken out of their clones.
+    pub(crate) harvest_pending: bool,
+    /// Only those of this session.
+    pub(crate) session: Option<Name>,
 }
 
 /// What makes two specs the same: everything but the span of the call, which is another one when a request is sent again.
@@ -101,7 +113,8 @@ impl Run {
             event if event.is_report() => run.reported += 1,
             _ => {}
         }
-        if run.record.status.is_terminal() && run.end_sequence.is_none() {
+        let over = run.record.status.is_terminal() && !run.record.awaits_harvest();
+        if over && run.end_sequence.is_none() {
             run.end_sequence = Some(sequence);
         }
         Ok(run)
@@ -134,6 +147,7 @@ impl Run {
             end_sequence: self.end_sequence,
             kept: record.kept,
             record_pruned: record.is_pruned(RunPart::Record),
+            harvest_pending: record.awaits_harvest(),
         }
     }
 }

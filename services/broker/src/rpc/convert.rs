@@ -5,13 +5,13 @@ pub(super) mod retention;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use mosaic_ids::{RequestId, RunId};
+use mosaic_ids::{Name, RequestId, RunId};
 use mosaic_proto::broker::v1 as pb;
-use mosaic_record::{Refusal, RunStatus, StepFacts, StepState};
+use mosaic_record::{Harvest, Refusal, RunStatus, StepFacts, StepState};
 use mosaic_rpc::{PageToken, RpcError};
 
 use crate::app::RunDetails;
-use crate::domain::{Change, Event, Fault, Report, Run, RunSummary, raw_hash};
+use crate::domain::{Change, Event, Fault, Report, Run, RunFilter, RunSummary, raw_hash};
 
 /// Largest spec, in bytes.
 const SPEC_BYTES: usize = 72 * 1024 * 1024;
@@ -19,6 +19,8 @@ const SPEC_BYTES: usize = 72 * 1024 * 1024;
 const STEP_BYTES: usize = 64;
 /// Longest message of a refusal, in bytes.
 const MESSAGE_BYTES: usize = 4096;
+/// Longest harvest, in bytes.
+const HARVEST_BYTES: usize = 1024 * 1024;
 /// Most reports of one call.
 const REPORTS: usize = 256;
 
@@ -103,8 +105,31 @@ fn report(at: usize, report: &pb::Report) -> Result<Report, RpcError> {
     Ok(Report { number: report.number, time, event })
 }
 
+pub(super) fn harvest(request: pb::RecordHarvestRequest) -> Result<(RunId, Change), RpcError> {
+    let bytes = request.harvest.len();
+    if bytes > HARVEST_BYTES {
+        return Err(invalid("harvest", format!("{bytes} bytes; at most {HARVEST_BYTES}")));
+    }
+    let harvest: Harvest = serde_json::from_str(&request.harvest).map_err(|error| invalid("harvest", error))?;
+    if harvest != Harvest::of(harvest.projects.clone()) {
+        let why = "its state must be `done` when every project has its work, else `failed`";
+        return Err(invalid("harvest", why));
+    }
+    Ok((run_id(request.run_id)?, Change::Harvested { epoch: request.epoch, harvest, bytes }))
+}
+
+/// Which runs a list is to show.
+pub(super) fn filter(request: &pb::ListRunsRequest) -> Result<RunFilter, RpcError> {
+    let session = match request.session.as_str() {
+        "" => None,
+        name => Some(name.parse::<Name>().map_err(|error| invalid("session", error))?),
+    };
+    let statuses = statuses(&request.states)?;
+    Ok(RunFilter { statuses, harvest_pending: request.harvest_pending, session })
+}
+
 /// The statuses of a filter, each once.
-pub(super) fn statuses(states: &[i32]) -> Result<Vec<RunStatus>, RpcError> {
+fn statuses(states: &[i32]) -> Result<Vec<RunStatus>, RpcError> {
     let mut statuses = Vec::new();
     for &number in states {
         let state = pb::run::State::try_from(number).unwrap_or_default();
@@ -118,22 +143,31 @@ pub(super) fn statuses(states: &[i32]) -> Result<Vec<RunStatus>, RpcError> {
 }
 
 /// Where a list of runs goes on: before this first sequence.
-pub(super) fn before(token: &str, statuses: &[RunStatus]) -> Result<i64, RpcError> {
+pub(super) fn before(token: &str, filter: &RunFilter) -> Result<i64, RpcError> {
     if token.is_empty() {
         return Ok(i64::MAX);
     }
-    let after = token.parse::<PageToken>().and_then(|token| token.resume(&query(statuses)));
+    let after = token.parse::<PageToken>().and_then(|token| token.resume(&query(filter)));
     let after = after.map_err(|error| invalid("page_token", error))?;
     after.parse().map_err(|_not_a_sequence| invalid("page_token", mosaic_rpc::InvalidPageToken))
 }
 
 /// Token of the page that goes on before this first sequence.
-pub(super) fn page_token(before: Option<i64>, statuses: &[RunStatus]) -> String {
-    before.map(|before| PageToken::new(before.to_string(), &query(statuses)).to_string()).unwrap_or_default()
+pub(super) fn page_token(before: Option<i64>, filter: &RunFilter) -> String {
+    before.map(|before| PageToken::new(before.to_string(), &query(filter)).to_string()).unwrap_or_default()
 }
 
-fn query(statuses: &[RunStatus]) -> String {
-    statuses.iter().map(|status| status.as_str()).collect::<Vec<_>>().join(",")
+/// What a filter says, for the token that is bound to it.
+fn query(filter: &RunFilter) -> String {
+    let mut query = filter.statuses.iter().map(|status| status.as_str()).collect::<Vec<_>>().join(",");
+    if filter.harvest_pending {
+        query.push_str(" harvest-pending");
+    }
+    if let Some(session) = &filter.session {
+        query.push_str(" session:");
+        query.push_str(session.as_str());
+    }
+    query
 }
 
 fn status_of(state: pb::run::State) -> Option<RunStatus> {
@@ -194,6 +228,7 @@ pub(super) fn summary_to_pb(run: RunSummary) -> pb::Run {
         spec: String::new(),
         kept: run.kept,
         record_pruned: run.record_pruned,
+        harvest_pending: run.harvest_pending,
     }
 }
 
@@ -251,11 +286,18 @@ mod tests {
 
     #[test]
     fn a_page_token_is_bound_to_its_filter() {
-        let token = page_token(Some(7), &[RunStatus::Queued]);
-        assert_eq!(before(&token, &[RunStatus::Queued]).expect("its own"), 7);
-        before(&token, &[]).expect_err("another filter");
-        assert_eq!(before("", &[]).expect("first page"), i64::MAX);
-        assert_eq!(page_token(None, &[]), "");
+        let queued = RunFilter { statuses: vec![RunStatus::Queued], ..RunFilter::default() };
+        let session = RunFilter { session: Some("talk".parse().expect("a name")), ..queued.clone() };
+        let pending = RunFilter { harvest_pending: true, ..queued.clone() };
+        let filters = [RunFilter::default(), queued, session, pending];
+        for own in &filters {
+            let token = page_token(Some(7), own);
+            for filter in &filters {
+                assert_eq!(before(&token, filter).ok(), (filter == own).then_some(7), "{filter:?}");
+            }
+            assert_eq!(before("", own).expect("first page"), i64::MAX);
+            assert_eq!(page_token(None, own), "");
+        }
     }
 
     #[test]

@@ -54,11 +54,11 @@ impl RunService for Runs {
 
     async fn list_runs(&self, request: Request<pb::ListRunsRequest>) -> Result<Response<pb::ListRunsResponse>, Status> {
         let request = request.into_inner();
-        let statuses = convert::statuses(&request.states)?;
-        let before = convert::before(&request.page_token, &statuses)?;
+        let filter = convert::filter(&request)?;
+        let before = convert::before(&request.page_token, &filter)?;
         let size = page_size(request.page_size)?;
-        let (runs, next) = self.broker.list(&statuses, before, size).await.map_err(rpc_error)?;
-        let next_page_token = convert::page_token(next, &statuses);
+        let (runs, next) = self.broker.list(&filter, before, size).await.map_err(rpc_error)?;
+        let next_page_token = convert::page_token(next, &filter);
         let runs = runs.into_iter().map(convert::summary_to_pb).collect();
         Ok(Response::new(pb::ListRunsResponse { runs, next_page_token }))
     }
@@ -161,6 +161,16 @@ impl RunService for Runs {
         let pb::LoseRunRequest { run_id, epoch } = request.into_inner();
         let written = self.change(caller, run_id, Change::Lose { epoch }).await?;
         Ok(Response::new(pb::LoseRunResponse { run: run(&written) }))
+    }
+
+    async fn record_harvest(
+        &self,
+        request: Request<pb::RecordHarvestRequest>,
+    ) -> Result<Response<pb::RecordHarvestResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let (run_id, change) = convert::harvest(request.into_inner())?;
+        let written = self.broker.change(caller.actor, run_id, change).await.map_err(rpc_error)?;
+        Ok(Response::new(pb::RecordHarvestResponse { run: run(&written) }))
     }
 
     async fn report_run(

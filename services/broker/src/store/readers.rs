@@ -1,10 +1,9 @@
 use mosaic_ids::RunId;
-use mosaic_record::RunStatus;
 use sqlx::sqlite::{Sqlite, SqlitePool};
 use sqlx::{Acquire as _, Transaction};
 
 use super::{EventPage, PageLimits, StoreError, events, runs};
-use crate::domain::{Run, RunSummary};
+use crate::domain::{Run, RunFilter, RunSummary};
 
 /// The connections that read. Each call takes one for as long as it lasts.
 #[derive(Debug, Clone)]
@@ -80,22 +79,25 @@ impl Snapshot {
         events::payload(&mut self.transaction, sequence).await
     }
 
-    /// Runs whose first event is before `before`, newest first; all statuses when `statuses` is empty.
+    /// Runs that `filter` shows and whose first event is before `before`, newest first.
     ///
     /// # Errors
     /// When the database fails or a row is damaged.
     pub(crate) async fn runs(
         &mut self,
-        statuses: &[RunStatus],
+        filter: &RunFilter,
         before: i64,
         limit: i64,
     ) -> Result<Vec<RunSummary>, StoreError> {
-        if statuses.is_empty() {
+        if filter.harvest_pending || filter.session.is_some() {
+            return runs::list_filtered(&mut self.transaction, filter, before, limit).await;
+        }
+        if filter.statuses.is_empty() {
             return runs::list(&mut self.transaction, before, limit).await;
         }
         // One walk of the index a status, then the newest of all: each is as long as the page and no longer.
         let mut found = Vec::new();
-        for &status in statuses {
+        for &status in &filter.statuses {
             found.extend(runs::list_of(&mut self.transaction, status, before, limit).await?);
         }
         found.sort_by_key(|run| std::cmp::Reverse(run.first_sequence));

@@ -3,14 +3,14 @@ use std::sync::{Arc, LazyLock};
 use jiff::Timestamp;
 use mosaic_ids::{Digest, Name, RequestId, RunId};
 use mosaic_record::{RunRecord, RunStatus};
-use sqlx::Arguments as _;
 use sqlx::error::BoxDynError;
-use sqlx::sqlite::{SqliteArguments, SqliteConnection};
+use sqlx::sqlite::{Sqlite, SqliteArguments, SqliteConnection};
+use sqlx::{Arguments as _, QueryBuilder};
 
 use super::StoreError;
 use super::error::exactly;
 use super::rows::{Family, INSERTED, MOST, bind_empty, filled};
-use crate::domain::{Run, RunSummary, from_nanos, to_nanos};
+use crate::domain::{Run, RunFilter, RunSummary, from_nanos, to_nanos};
 
 /// What the writer needs of a run.
 #[derive(Debug, sqlx::FromRow)]
@@ -90,6 +90,7 @@ pub(super) struct SummaryRow {
     end_sequence: Option<i64>,
     kept: bool,
     record_pruned: bool,
+    harvest_pending: bool,
 }
 
 /// Selects [`SummaryRow`]s.
@@ -100,7 +101,7 @@ macro_rules! select_summaries {
             SELECT
                 run_id, status, reason, created_ns, started_ns, finished_ns, task_id, adapter,
                 model, workspace, session, cancel_requested, epoch, first_sequence, last_sequence,
-                end_sequence, kept, record_pruned
+                end_sequence, kept, record_pruned, harvest_pending
             FROM runs
             ",
             $rest
@@ -132,6 +133,7 @@ impl TryFrom<SummaryRow> for RunSummary {
             end_sequence: row.end_sequence,
             kept: row.kept,
             record_pruned: row.record_pruned,
+            harvest_pending: row.harvest_pending,
             run_id: RunId::try_from(row.run_id).map_err(StoreError::damaged(&id, "run_id"))?,
         })
     }
@@ -249,6 +251,33 @@ pub(super) async fn list_of(
     rows.into_iter().map(RunSummary::try_from).collect()
 }
 
+/// Like [`list`], of those that `filter` shows; of its statuses in any number.
+pub(super) async fn list_filtered(
+    connection: &mut SqliteConnection,
+    filter: &RunFilter,
+    before: i64,
+    limit: i64,
+) -> Result<Vec<RunSummary>, StoreError> {
+    let mut query = QueryBuilder::<Sqlite>::new(select_summaries!("WHERE first_sequence < "));
+    query.push_bind(before);
+    if filter.harvest_pending {
+        query.push(" AND harvest_pending");
+    }
+    if let Some(session) = &filter.session {
+        query.push(" AND session = ").push_bind(session.as_str());
+    }
+    if !filter.statuses.is_empty() {
+        let mut statuses = query.push(" AND status IN (").separated(", ");
+        for status in &filter.statuses {
+            statuses.push_bind(status.as_str());
+        }
+        query.push(")");
+    }
+    query.push(" ORDER BY first_sequence DESC LIMIT ").push_bind(limit);
+    let rows: Vec<SummaryRow> = query.build_query_as().fetch_all(connection).await?;
+    rows.into_iter().map(RunSummary::try_from).collect()
+}
+
 /// First sequences and ids of runs after `after`, oldest first, whatever state their other columns are in.
 pub(super) async fn ids_after(
     connection: &mut SqliteConnection,
@@ -277,7 +306,7 @@ pub(super) static UPSERT: LazyLock<Family> = LazyLock::new(|| {
         INSERT OR FAIL INTO runs (
             run_id, request_id, request_digest, status, reason, created_ns, started_ns, finished_ns, task_id, adapter,
             model, workspace, session, cancel_requested, epoch, holder, prepared_epoch, reported,
-            first_sequence, last_sequence, end_sequence, kept, record_pruned, record
+            first_sequence, last_sequence, end_sequence, kept, record_pruned, harvest_pending, record
         )
         ";
     let tail = "
@@ -295,11 +324,12 @@ pub(super) static UPSERT: LazyLock<Family> = LazyLock::new(|| {
             end_sequence = excluded.end_sequence,
             kept = excluded.kept,
             record_pruned = excluded.record_pruned,
+            harvest_pending = excluded.harvest_pending,
             record = excluded.record";
-    let row = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    let row = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
     Family::new(&format!("{head}{}", INSERTED.0), row, &format!("{}{tail}", INSERTED.1))
 });
-const COLUMNS: usize = 24;
+const COLUMNS: usize = 25;
 
 /// Writes new runs, and all of runs that are there; each run once.
 pub(super) async fn save(connection: &mut SqliteConnection, runs: &[Arc<Run>]) -> Result<(), StoreError> {
@@ -349,5 +379,6 @@ fn bind(row: &mut SqliteArguments, run: &Run) -> Result<(), BoxDynError> {
     row.add(run.end_sequence)?;
     row.add(summary.kept)?;
     row.add(summary.record_pruned)?;
+    row.add(summary.harvest_pending)?;
     row.add(serde_json::to_string(&run.record).expect("a record has string keys and no failing type"))
 }

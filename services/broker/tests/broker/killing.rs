@@ -38,7 +38,8 @@ trait Probe {
 
 impl Probe for crate::bed::Runs {
     async fn list_runs_once(mut self) -> Result<(), tonic::Status> {
-        let request = pb::ListRunsRequest { page_size: 1, page_token: String::new(), states: vec![] };
+        let request =
+            pb::ListRunsRequest { page_size: 1, page_token: String::new(), states: vec![], ..Default::default() };
         self.list_runs(request).await.map(drop)
     }
 }

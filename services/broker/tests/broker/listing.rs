@@ -5,7 +5,7 @@ use crate::bed::{Bed, claim, queued, reason};
 
 async fn page(bed: &Bed, size: i32, token: &str, states: &[State]) -> pb::ListRunsResponse {
     let states = states.iter().map(|&state| state.into()).collect();
-    let request = pb::ListRunsRequest { page_size: size, page_token: token.to_owned(), states };
+    let request = pb::ListRunsRequest { page_size: size, page_token: token.to_owned(), states, ..Default::default() };
     bed.operator().list_runs(request).await.expect("listed").into_inner()
 }
 
@@ -50,8 +50,10 @@ async fn a_filter_shows_only_its_states_and_its_pages_go_on_under_it() {
     assert_eq!(ids(&page(&bed, 2, &first.next_page_token, &both).await), [all[4].clone()]);
     assert_eq!(ids(&page(&bed, 0, "", &[State::Running]).await), Vec::<String>::new());
 
-    let other_query = pb::ListRunsRequest { page_size: 2, page_token: first.next_page_token, states: vec![] };
+    let other_query =
+        pb::ListRunsRequest { page_size: 2, page_token: first.next_page_token, states: vec![], ..Default::default() };
     assert_eq!(reason(bed.operator().list_runs(other_query).await), "invalid-request");
-    let unknown = pb::ListRunsRequest { page_size: 0, page_token: String::new(), states: vec![42] };
+    let unknown =
+        pb::ListRunsRequest { page_size: 0, page_token: String::new(), states: vec![42], ..Default::default() };
     assert_eq!(reason(bed.operator().list_runs(unknown).await), "invalid-request");
 }

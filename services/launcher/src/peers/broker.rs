@@ -271,7 +271,7 @@ pub(super) async fn pages(
     let states: Vec<i32> = states.iter().map(|&state| state.into()).collect();
     let (mut runs, mut page_token) = (Vec::new(), String::new());
     loop {
-        let request = pb::ListRunsRequest { page_size: 200, page_token, states: states.clone() };
+        let request = pb::ListRunsRequest { page_size: 200, page_token, states: states.clone(), ..Default::default() };
         let page = client.clone().list_runs(request).await.map_err(failed)?.into_inner();
         runs.extend(page.runs);
         page_token = page.next_page_token;

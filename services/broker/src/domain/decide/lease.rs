@@ -4,9 +4,10 @@ use mosaic_record::RunEvent;
 use super::super::{Denial, LeaseChange};
 use super::{Decision, Plan};
 
-/// Grants the run to `holder` under the next epoch. A terminal run is returned without a grant.
+/// Grants the run to `holder` under the next epoch. A terminal run whose work is harvested, or that has none, is returned
+/// without a grant.
 pub(super) fn claim(plan: Plan<'_>, holder: &RequestId, live: bool) -> Result<Decision, Denial> {
-    if plan.run.record.status.is_terminal() {
+    if plan.run.record.status.is_terminal() && !plan.run.record.awaits_harvest() {
         return Ok(plan.done());
     }
     match &plan.run.holder {

@@ -22,5 +22,8 @@ pub(super) fn prune(plan: Plan<'_>, pruned: &Pruned) -> Result<Decision, Denial>
     if plan.run.record.kept {
         return Err(Denial::Kept { run_id: plan.run.id().clone() });
     }
+    if plan.run.record.awaits_harvest() {
+        return Err(Denial::HarvestPending { run_id: plan.run.id().clone() });
+    }
     Ok(plan.record(&RunEvent::Pruned(pruned.clone()))?.done())
 }

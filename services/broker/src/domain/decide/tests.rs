@@ -1,3 +1,4 @@
+mod harvest;
 mod retention;
 
 use mosaic_ids::{RequestId, RunId};

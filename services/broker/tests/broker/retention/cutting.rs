@@ -16,7 +16,7 @@ async fn would_cut(bed: &Bed) -> pb::CutLedgerResponse {
 async fn list(bed: &Bed) -> Vec<(String, i64)> {
     let (mut runs, mut page_token) = (Vec::new(), String::new());
     loop {
-        let request = pb::ListRunsRequest { page_size: 2, page_token, states: vec![] };
+        let request = pb::ListRunsRequest { page_size: 2, page_token, states: vec![], ..Default::default() };
         let page = bed.operator().list_runs(request).await.expect("listed").into_inner();
         runs.extend(page.runs.into_iter().map(|run| (run.run_id, run.last_sequence)));
         page_token = page.next_page_token;
@@ -117,13 +117,14 @@ async fn a_list_that_is_under_way_goes_on_over_a_cut() {
     for number in 0..6 {
         runs.insert(0, over(&bed, &format!("q-{number}")).await);
     }
-    let request = pb::ListRunsRequest { page_size: 2, page_token: String::new(), states: vec![] };
+    let request = pb::ListRunsRequest { page_size: 2, page_token: String::new(), states: vec![], ..Default::default() };
     let first = bed.operator().list_runs(request).await.expect("listed").into_inner();
     for run_id in [&runs[1], &runs[3]] {
         prune(&bed, run_id, pb::RunPart::Record).await.expect("removed");
     }
     cut(&bed).await.expect("cut");
-    let request = pb::ListRunsRequest { page_size: 10, page_token: first.next_page_token, states: vec![] };
+    let request =
+        pb::ListRunsRequest { page_size: 10, page_token: first.next_page_token, states: vec![], ..Default::default() };
     let rest = bed.operator().list_runs(request).await.expect("listed").into_inner().runs;
     assert_eq!(rest.iter().map(|run| &run.run_id).collect::<Vec<_>>(), [&runs[2], &runs[4], &runs[5]]);
 }
