@@ -2,8 +2,8 @@ use jiff::Timestamp;
 use mosaic_ids::{Digest, RequestId};
 
 use crate::{
-    Activity, Actor, Containment, EndReason, Harvest, Integration, Note, Output, ProjectCheckout, Pruned, Refusal, RunSpec,
-    RunStatus,
+    Activity, Actor, Containment, EndReason, Harvest, Integration, Note, Output, ProjectCheckout, Pruned, Refusal,
+    RunSpec, RunStatus,
 };
 
 /// What the ledger keeps of an event beside its payload, as far as a record needs it.

@@ -5,7 +5,8 @@ use mosaic_ids::{Digest, Name, RunId};
 
 use crate::{
     ActivitySource, Actor, Backend, CheckoutVerdict, Distrusted, Enforcement, EventMeta, Harvest, HarvestState,
-    Integration, KeptReason, Limits, Note, RunEvent, RunPart, RunSpec, RunStatus, StepState, Tool, Work, Workspace, WorkspaceMode,
+    Integration, KeptReason, Limits, Note, RunEvent, RunPart, RunSpec, RunStatus, StepState, Tool, Work, Workspace,
+    WorkspaceMode,
 };
 
 /// Most integrations of one run: a record stays small.

@@ -82,7 +82,9 @@ pub struct CheckSpec {
     pub branch: String,
     /// The commit that is checked.
     pub commit: String,
-    /// Digest of the bundle that holds it.
+    /// File of the launcher's that holds it, and its digest.
+    pub bundle: String,
+    /// Digest of that file.
     pub bundle_digest: Digest,
 }
 

@@ -5,12 +5,13 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use mosaic_checkout::{Checkout, Containment, Request, locate, sync};
+use mosaic_checkout::{Checkout, Containment, Place, Request, check_out, locate, sync};
 use mosaic_config::Config;
 use mosaic_data_root::{DataRoot, remove_tree};
 use mosaic_ids::{Digest, Name, RunId};
 use mosaic_lifecycle::error_chain;
-use mosaic_record::{Project, ProjectCheckout, Refusal};
+use mosaic_record::{CheckSpec, Project, ProjectCheckout, Refusal};
+use mosaic_rpc::RpcError;
 
 use super::prepare::StepFailed;
 
@@ -50,6 +51,46 @@ impl Checkouts {
             projects.iter().map(|project| &project.id).filter(|id| is_missing(workspace, id)).collect();
         note(root, run, &new).map_err(|error| StepFailed::io("write to", &root.run(run), &error))?;
         projects.iter().map(|project| self.step(root, project, workspace)).collect()
+    }
+
+    /// Makes the fresh clone that a check runs on. Blocks for as long as git takes.
+    ///
+    /// # Errors
+    /// When it can't be made; it is noted then, to be undone.
+    pub(super) fn take_for(
+        &self,
+        root: &DataRoot,
+        run: &RunId,
+        check: &CheckSpec,
+        workspace: &Path,
+    ) -> Result<(), StepFailed> {
+        note(root, run, &[&check.project.id]).map_err(|error| StepFailed::io("write to", &root.run(run), &error))?;
+        let failed = |why: String| {
+            let message = format!("the clone that `{}` is to check can't be made: {why}", check.name);
+            StepFailed::new(Refusal::CheckoutFailed, message)
+        };
+        let place = self.place(root, &check.project).map_err(|error| failed(error.message))?;
+        // A name that the launcher has made; whatever else it may say, it is one name.
+        let name = Path::new(&check.bundle).file_name().ok_or_else(|| failed("its bundle has no name".to_owned()))?;
+        let bundle = root.integrations().join(name);
+        let digest = std::fs::File::open(&bundle).and_then(|mut file| Digest::of_reader(&mut file));
+        match digest {
+            Ok(found) if found == check.bundle_digest => {}
+            Ok(_) => return Err(failed("its bundle has changed".to_owned())),
+            Err(_) => return Err(failed("its bundle is gone with the host that made it; apply again".to_owned())),
+        }
+        let clone = workspace.join(&check.project.id);
+        check_out(&place, &bundle, &check.commit, &check.branch, &clone).map_err(|error| failed(error_chain(&error)))
+    }
+
+    /// Where the project's state is, and what it is worked on with.
+    pub(super) fn place(&self, root: &DataRoot, project: &Project) -> Result<Place, RpcError> {
+        let git = self.git.clone().ok_or_else(|| {
+            RpcError::refused(Refusal::CheckoutFailed, "there is no git\nhint: install it, or set `gitPath`")
+        })?;
+        let containment = self.containment.get_or_init(|| Containment::detect(&self.bubblewrap, self.owner)).clone();
+        let state = root.checkout_state(&Digest::of(project.root.as_bytes()));
+        Ok(Place { root: PathBuf::from(&project.root), state, git, owner: self.owner, containment })
     }
 
     fn step(&self, root: &DataRoot, project: &Project, workspace: &Path) -> Result<ProjectCheckout, StepFailed> {

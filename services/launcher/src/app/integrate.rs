@@ -1,8 +1,9 @@
 //! Integration: work that was taken out of a clone, on a branch of its root, checked, and handed to a person.
 
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
 
-use mosaic_checkout::{About, Integrated, IntegrateError, MirrorError, Onto, Recorded, integrate};
+use mosaic_checkout::{About, IntegrateError, Integrated, MirrorError, Onto, Recorded, integrate};
 use mosaic_config::Check;
 use mosaic_ids::{Digest, Name, RequestId, RunId};
 use mosaic_lifecycle::error_chain;
@@ -105,7 +106,7 @@ impl App {
         let (_, record, spec) = self.inner.broker.get(&order.run).await?;
         let (project, work) = chosen(&record, &spec, order.project.as_ref())?;
         let checks = self.checks(&order.checks)?;
-        let bundle = self.inner.root.integration(&RequestId::random());
+        let bundle = self.inner.root.integrations().join(format!("{}.bundle", uuid::Uuid::now_v7()));
         let result = self.hand_out(&order, (&project, &work, &record), checks, &bundle, progress).await;
         let removed = std::fs::remove_file(&bundle);
         if let Err(error) = removed.or_else(|error| match error.kind() {
@@ -134,7 +135,7 @@ impl App {
         tell(progress, told).await?;
         let mut results = Vec::new();
         for (name, check) in checks {
-            results.push(self.check(order, (project, &integrated), (name, check), progress).await?);
+            results.push(self.check(order, (project, &integrated, bundle), (name, check), progress).await?);
         }
         let passed = results.iter().all(|check| check.passed);
         let integration = Integration {
@@ -173,7 +174,7 @@ impl App {
         let (digest, onto, out) = (work.bundle.digest.clone(), order.onto.clone(), bundle.to_owned());
         let done = blocking(move || {
             check_digest(&recorded.bundle, &digest)?;
-            mosaic_data_root::make_private(out.parent().unwrap_or(&out))?;
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(out.parent().unwrap_or(&out))?;
             integrate(&place, &recorded, &onto, &out)
         });
         match done.await? {
@@ -194,7 +195,7 @@ impl App {
     async fn check(
         &self,
         order: &IntegrateOrder,
-        (project, integrated): (&Project, &Integrated),
+        (project, integrated, bundle): (&Project, &Integrated, &Path),
         (name, check): (Name, Check),
         progress: &Progress,
     ) -> Result<CheckResult, Stopped> {
@@ -206,12 +207,13 @@ impl App {
             project: project.clone(),
             branch: integrated.branch.clone().unwrap_or_else(|| "work".to_owned()),
             commit: integrated.tip.clone(),
+            bundle: bundle.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             bundle_digest: integrated.bundle_digest.clone(),
         };
         let traceparent = mosaic_telemetry::current_traceparent().map(|parent| parent.to_string());
         let spec = check::spec(wanted, &check, &self.inner.config, traceparent)
             .map_err(|over| RpcError::refused(Refusal::LimitOverCap, over.to_string()))?;
-        let launched = self.record_spec(&RequestId::random(), spec, &order.actor).await?;
+        let launched = self.record_spec(&fresh_id()?, spec, &order.actor).await?;
         tell(progress, Told::Started(name.clone(), launched.run_id.clone())).await?;
         tokio::select! {
             over = self.wait(&launched.run_id) => over?,
@@ -268,7 +270,10 @@ fn chosen(record: &RunRecord, spec: &RunSpec, project: Option<&Name>) -> Result<
     };
     match record.work(&project.id) {
         Some(work) if !record.is_pruned(mosaic_record::RunPart::Record) => Ok((project.clone(), work.clone())),
-        _ => Err(RpcError::invalid(format!("the work of `{run}` in `{}` could not be taken out, or is gone", project.id))),
+        _ => Err(RpcError::invalid(format!(
+            "the work of `{run}` in `{}` could not be taken out, or is gone",
+            project.id
+        ))),
     }
 }
 
@@ -322,4 +327,9 @@ async fn send(bundle: &Path, progress: &Progress) -> Result<(), Stopped> {
         chunk.truncate(read);
         tell(progress, Told::Chunk(chunk)).await?;
     }
+}
+
+/// An id of a request that nobody sends again.
+fn fresh_id() -> Result<RequestId, RpcError> {
+    uuid::Uuid::now_v7().to_string().parse().map_err(|error| RpcError::internal(&error))
 }

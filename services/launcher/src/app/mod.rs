@@ -2,6 +2,7 @@
 
 mod checkouts;
 mod disk;
+mod integrate;
 mod launch;
 pub mod locks;
 pub mod marks;
@@ -27,6 +28,7 @@ use mosaic_rpc::RpcError;
 use tokio::sync::{Mutex, Semaphore};
 
 pub use checkouts::Checkouts;
+pub use integrate::{IntegrateOrder, Told};
 pub use launch::{Launched, Validated};
 pub use registry::Registry;
 pub use repair::Repaired;

@@ -92,7 +92,7 @@ impl Places {
         let needed = |step: &Step| match step {
             Step::RunDirectory | Step::Bundle => true,
             Step::Workspace => self.spec.workspace.is_some(),
-            Step::Checkouts => !self.spec.projects.is_empty(),
+            Step::Checkouts => !self.spec.projects.is_empty() || self.spec.check.is_some(),
             Step::Session => self.spec.session.is_some(),
         };
         Step::ALL.into_iter().filter(needed).collect()
@@ -122,9 +122,10 @@ impl Places {
             Step::RunDirectory => Some(self.root.run(&self.run_id)),
             Step::Workspace => self.workspace(),
             Step::Checkouts => {
-                return self.workspace().is_some_and(|path| {
-                    self.spec.projects.iter().any(|project| checkouts::is_missing(&path, &project.id))
-                });
+                let checked = self.spec.check.iter().map(|check| &check.project);
+                let mut projects = self.spec.projects.iter().chain(checked);
+                let is_missing = |path: PathBuf| projects.any(|project| checkouts::is_missing(&path, &project.id));
+                return self.workspace().is_some_and(is_missing);
             }
             Step::Session => self.session(),
             Step::Bundle => Some(self.root.bundle(&self.run_id)),
@@ -194,6 +195,11 @@ impl Preparation {
     fn checkouts(&self) -> Result<StepFacts, StepFailed> {
         let Places { run_id, spec, root } = &self.places;
         let Some(path) = self.places.workspace() else { return Ok(StepFacts::default()) };
+        if let Some(check) = &spec.check {
+            let taken = self.checkouts.take_for(root, run_id, check, &path);
+            taken.inspect_err(|_| self.places.undo(Step::Checkouts))?;
+            return Ok(StepFacts { made: true, ..StepFacts::default() });
+        }
         let taken = self.checkouts.take(root, run_id, &spec.projects, &path);
         let checkouts = taken.inspect_err(|_| self.places.undo(Step::Checkouts))?;
         let made = checkouts.iter().any(|checkout| checkout.verdict == CheckoutVerdict::Cloned);

@@ -42,12 +42,7 @@ fn quoted(word: &str) -> String {
 ///
 /// # Panics
 /// Never: `check` is a name.
-pub fn spec(
-    spec: CheckSpec,
-    check: &Check,
-    config: &Config,
-    traceparent: Option<String>,
-) -> Result<RunSpec, OverCap> {
+pub fn spec(spec: CheckSpec, check: &Check, config: &Config, traceparent: Option<String>) -> Result<RunSpec, OverCap> {
     let mut limits = config.limits;
     if let Some(patch) = &check.limits {
         patch.apply(&mut limits)?;
@@ -97,6 +92,7 @@ mod tests {
             project: mosaic_record::Project { id: "site".parse().expect("a name"), root: "/srv/site".to_owned() },
             branch: "main".to_owned(),
             commit: "1".repeat(40),
+            bundle: "x".to_owned(),
             bundle_digest: mosaic_ids::Digest::of(b""),
         };
         let script = adapter(&check).expect("an adapter").script;

@@ -1,7 +1,7 @@
 use mosaic_ids::{RequestId, RunId};
 use mosaic_proto::broker::v1 as pb;
 use mosaic_proto::broker::v1::run_service_client::RunServiceClient;
-use mosaic_record::{Actor, Refusal, RunEvent, RunRecord, RunSpec, RunStatus, StepFacts, StepState};
+use mosaic_record::{Actor, Integration, Refusal, RunEvent, RunRecord, RunSpec, RunStatus, StepFacts, StepState};
 use mosaic_rpc::{AuthedChannel, Dial, MAX_MESSAGE_BYTES, RpcError, acting_for};
 use serde::de::DeserializeOwned;
 use tonic::Status;
@@ -215,6 +215,20 @@ impl Broker {
     pub async fn lose(&self, run: &RunId, epoch: i64) -> Result<(), RpcError> {
         let request = pb::LoseRunRequest { run_id: run.to_string(), epoch };
         self.client.clone().lose_run(request).await.map_err(failed)?;
+        Ok(())
+    }
+
+    /// Records for `actor` that work was put onto a branch.
+    ///
+    /// # Errors
+    /// What the broker answers, or `unavailable`.
+    ///
+    /// # Panics
+    /// Never: an integration serializes.
+    pub async fn integrated(&self, run: &RunId, integration: &Integration, actor: &Actor) -> Result<(), RpcError> {
+        let integration = serde_json::to_string(integration).expect("an integration serializes");
+        let request = pb::RecordIntegrationRequest { run_id: run.to_string(), integration };
+        self.client.clone().record_integration(acting_for(request, actor)).await.map_err(failed)?;
         Ok(())
     }
 

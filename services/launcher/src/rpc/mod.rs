@@ -2,6 +2,7 @@
 
 pub mod authz;
 mod convert;
+mod integrate;
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -39,6 +40,7 @@ impl LaunchRpc {
 
 #[tonic::async_trait]
 impl LaunchService for LaunchRpc {
+    type IntegrateStream = Pin<Box<dyn Stream<Item = Result<pb::IntegrateResponse, Status>> + Send>>;
     type PruneStream = Pin<Box<dyn Stream<Item = Result<pb::PruneResponse, Status>> + Send>>;
 
     async fn launch(&self, request: Request<pb::LaunchRequest>) -> Result<Response<pb::LaunchResponse>, Status> {
@@ -84,6 +86,17 @@ impl LaunchService for LaunchRpc {
         let (sender, progress) = mpsc::channel(PROGRESS);
         self.app.spawn_prune(order, sender);
         Ok(Response::new(Box::pin(ReceiverStream::new(progress).map(prune_progress))))
+    }
+
+    async fn integrate(
+        &self,
+        request: Request<pb::IntegrateRequest>,
+    ) -> Result<Response<Self::IntegrateStream>, Status> {
+        let caller = Caller::of(&request)?;
+        let order = integrate::order(request.into_inner(), caller.actor)?;
+        let (sender, progress) = mpsc::channel(PROGRESS);
+        self.app.spawn_integrate(order, sender);
+        Ok(Response::new(Box::pin(ReceiverStream::new(progress).map(integrate::progress))))
     }
 
     async fn get_status(
