@@ -56,6 +56,8 @@ pub(crate) enum Command {
     /// The configuration
     #[command(subcommand)]
     Config(Config),
+    /// Take the work of a run into one's own repository, as one new branch
+    Apply(Apply),
     /// Keep a run: nothing of it is ever pruned
     Keep(Keep),
     /// Remove what the retention rules say may go: runs, output, `:run` workspaces, sessions
@@ -72,6 +74,31 @@ pub(crate) enum Command {
     Doctor(Doctor),
     /// Print a completion script for a shell
     Completions(Completions),
+}
+
+/// Options of `mosaic apply`.
+#[derive(Debug, Args)]
+pub(crate) struct Apply {
+    /// The run
+    pub run: RunId,
+    /// The project; needed when the run had several
+    #[arg(long, value_name = "ID")]
+    pub project: Option<Name>,
+    /// Name of the new branch [default: mosaic/RUN]
+    #[arg(long, value_name = "NAME")]
+    pub branch: Option<String>,
+    /// Branch of the repository that the work is put onto [default: the one that is checked out]
+    #[arg(long, value_name = "NAME", conflicts_with = "on_base")]
+    pub onto: Option<String>,
+    /// Take the work as it was, on the commit that it is based on
+    #[arg(long)]
+    pub on_base: bool,
+    /// Check of the business file that must pass first; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub check: Vec<Name>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What an operator may set for one launch.

@@ -1,5 +1,6 @@
 //! One module a command.
 
+mod apply;
 mod checkout;
 mod completions;
 mod config;
@@ -66,6 +67,7 @@ async fn with_host(command: Command, settings: &Settings) -> Outcome {
         Command::Validate(arguments) => validate::run(arguments, settings).await,
         Command::Verify(arguments) => verify::run(arguments, settings).await,
         Command::Reset(arguments) => reset::run(&arguments, settings).await,
+        Command::Apply(arguments) => apply::run(&arguments, settings).await,
         Command::Keep(arguments) => keep::run(&arguments, settings).await,
         Command::Prune(arguments) => prune::run(&arguments, settings).await,
         Command::Ledger(arguments) => ledger::run(&arguments, settings).await,

@@ -36,6 +36,11 @@ pub(crate) fn describe(event: &RunEvent) -> String {
             None => format!("{}; output: {}", outcome.status, amounts(&outcome.output)),
         },
         RunEvent::Harvested { harvest: found, .. } => format!("harvest {}", harvest(found)),
+        RunEvent::Integrated { integration } => {
+            let checks = integration.checks.iter().all(|check| check.passed);
+            let what = if checks { "handed out" } else { "kept back by a check" };
+            format!("work on {}: {} {what}", integration.project, short(&integration.tip))
+        }
         RunEvent::Kept { kept: true } => "kept: nothing of it is pruned".to_owned(),
         RunEvent::Kept { kept: false } => "no longer kept".to_owned(),
         RunEvent::Pruned(pruned) => format!("pruned: {}, {}", pruned.part, human_bytes(pruned.freed_bytes)),
@@ -102,4 +107,9 @@ fn amounts(output: &Output) -> String {
         text.push_str(&format!(", {} bytes dropped", output.dropped));
     }
     text
+}
+
+/// The first digits of a commit's id, as people name it.
+fn short(id: &str) -> &str {
+    &id[..id.floor_char_boundary(12)]
 }

@@ -24,8 +24,10 @@ pub(crate) const BUILTIN: &[Builtin] = &[
     },
 ];
 
-/// Names that are kept for adapters that this build does not have yet.
-pub(crate) const RESERVED: &[&str] = &["pi", "claude", "codex", "opencode"];
+/// Names that are kept: for adapters that this build does not have yet, and for what is no adapter that one can launch.
+pub(crate) const RESERVED: &[&str] = &["pi", "claude", "codex", "opencode", CHECK];
+/// What a named check is called where an adapter's name is expected.
+pub const CHECK: &str = "check";
 
 /// True for an adapter that comes with Mosaic, and for the names that are kept for one.
 #[must_use]

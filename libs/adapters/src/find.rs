@@ -7,7 +7,7 @@ use mosaic_ids::Name;
 use mosaic_record::Refusal;
 
 use crate::Metadata;
-use crate::builtin::{BUILTIN, RESERVED};
+use crate::builtin::{BUILTIN, CHECK, RESERVED};
 
 /// Largest file of an adapter, in bytes.
 const FILE_BYTES: u64 = 1024 * 1024;
@@ -116,7 +116,9 @@ fn unknown(name: &Name, directories: &[PathBuf]) -> AdapterError {
         known.extend(names.map(|entry| entry.file_name().to_string_lossy().into_owned()));
     }
     known.sort();
-    let hint = if RESERVED.contains(&name.as_str()) {
+    let hint = if name.as_str() == CHECK {
+        "it is no adapter: a named check is run by `mosaic apply --check`".to_owned()
+    } else if RESERVED.contains(&name.as_str()) {
         format!("this build has no `{name}` yet; use `--adapter scripted`, or set `execution.adapter`")
     } else {
         let place = directories.first().map_or_else(String::new, |path| path.join(name).display().to_string());

@@ -6,6 +6,6 @@ mod builtin;
 mod find;
 mod metadata;
 
-pub use builtin::{is_builtin, is_synthetic};
+pub use builtin::{CHECK, is_builtin, is_synthetic};
 pub use find::{Adapter, AdapterError, find};
 pub use metadata::{ActivityDeclared, Metadata, TurnMarker};

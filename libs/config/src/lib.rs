@@ -9,7 +9,7 @@ mod intake;
 mod retention;
 mod values;
 
-pub use business::{Business, BusinessFile, ProjectFile};
+pub use business::{Business, BusinessFile, Check, CheckFile, ProjectFile};
 pub use config::{Config, ConfigError, ConfigFile, Execution, ExecutionFile, TelemetryFile};
 pub use intake::{IntakeError, parse};
 pub use retention::{Retention, RetentionFile, Rule, RuleFile};

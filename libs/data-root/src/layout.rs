@@ -243,6 +243,12 @@ impl DataRoot {
         self.state_of(Service::Launcher).join("projects").join(&root.as_str()[..16])
     }
 
+    /// Results of integrations, while they are checked and handed out.
+    #[must_use]
+    pub fn integrations(&self) -> PathBuf {
+        self.state_of(Service::Launcher).join("integrations")
+    }
+
     /// The copy of the shim with this digest.
     #[must_use]
     pub fn shim(&self, digest: &Digest) -> PathBuf {

@@ -21,6 +21,21 @@ impl Digest {
         Self::from_hash(&sha2::Sha256::digest(bytes))
     }
 
+    /// The digest of everything that `reader` has.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub fn of_reader(reader: &mut impl std::io::Read) -> std::io::Result<Self> {
+        let (mut hash, mut buffer) = (sha2::Sha256::new(), vec![0; 64 * 1024]);
+        loop {
+            let read = reader.read(&mut buffer)?;
+            if read == 0 {
+                return Ok(Self::from_hash(&hash.finalize()));
+            }
+            hash.update(&buffer[..read]);
+        }
+    }
+
     /// The digest whose 32 raw bytes are `hash`.
     #[must_use]
     pub fn from_hash(hash: &[u8]) -> Self {

@@ -2,8 +2,8 @@ use jiff::Timestamp;
 use mosaic_ids::{Digest, RequestId};
 
 use crate::{
-    Activity, Actor, Containment, EndReason, Harvest, Note, Output, ProjectCheckout, Pruned, Refusal, RunSpec,
-    RunStatus,
+    Activity, Actor, Containment, EndReason, Harvest, Integration, Note, Output, ProjectCheckout, Pruned, Refusal,
+    RunSpec, RunStatus,
 };
 
 /// What the ledger keeps of an event beside its payload, as far as a record needs it.
@@ -177,6 +177,12 @@ pub enum RunEvent {
         /// What became of it; never pending.
         harvest: Harvest,
     },
+    /// A person asked for the work, put onto a branch of the root.
+    #[serde(rename = "run.integrated")]
+    Integrated {
+        /// What came of it.
+        integration: Integration,
+    },
     /// A person keeps the run, or no longer does.
     #[serde(rename = "run.kept")]
     Kept {
@@ -208,6 +214,7 @@ impl RunEvent {
             Self::Lost {} => "run.lost",
             Self::Ended(_) => "run.ended",
             Self::Harvested { .. } => "run.harvested",
+            Self::Integrated { .. } => "run.integrated",
             Self::Kept { .. } => "run.kept",
             Self::Pruned(_) => "run.pruned",
         }

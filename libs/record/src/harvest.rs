@@ -1,4 +1,4 @@
-use mosaic_ids::{Digest, Name};
+use mosaic_ids::{Digest, Name, RunId};
 
 use crate::{Distrust, HarvestFailure, HarvestState, LeftOutReason};
 
@@ -109,4 +109,36 @@ impl Harvest {
         let whole = projects.iter().all(|project| project.work.is_some());
         Self { state: if whole { HarvestState::Done } else { HarvestState::Failed }, projects }
     }
+}
+
+/// What a check said.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CheckResult {
+    /// Name of the check.
+    pub name: Name,
+    /// The run that it was.
+    pub run_id: RunId,
+    /// True when it succeeded.
+    pub passed: bool,
+}
+
+/// The work of a run in one project, put onto a branch of its root and handed to a person, or kept back by a check.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Integration {
+    /// The project.
+    pub project: Name,
+    /// Branch of the root; absent where the work is on the commit that it is based on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// Commit of the root's that the result is on.
+    pub onto: String,
+    /// The result.
+    pub tip: String,
+    /// Its tree.
+    pub tree: String,
+    /// What the named checks said of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckResult>,
 }

@@ -22,7 +22,7 @@ pub use actor::{Actor, InvalidActor};
 pub use closed_list::UnknownValue;
 pub use event::{EventMeta, Outcome, RunEvent, StepFacts, StepState};
 pub use handoff::{FileChange, Flagged, Handoff, LeftOutEntry, Tip};
-pub use harvest::{Distrusted, Harvest, HarvestFile, LeftOut, ProjectHarvest, Work};
+pub use harvest::{CheckResult, Distrusted, Harvest, HarvestFile, Integration, LeftOut, ProjectHarvest, Work};
 pub use ledger_event::{AnyEvent, Checkpoint, LedgerEvent};
 pub use limits::{LIMITS, Limit, Limits, OverCap};
 pub use lists::{
@@ -30,7 +30,7 @@ pub use lists::{
     HarvestState, KeptReason, LeftOutReason, Note, Refusal, ReviewFlag, RunPart, RunStatus, Tool, WorkspaceMode,
 };
 pub use run_record::{Activity, Archive, Containment, IllegalEvent, Output, ProjectCheckout, Pruned, RunRecord};
-pub use spec::{Document, Project, RunSpec, Workspace};
+pub use spec::{CheckSpec, Document, Project, RunSpec, Workspace};
 
 /// Longest response that a record shows, in bytes; all of it is in `stdout.txt`.
 pub const RESPONSE_SHOWN_BYTES: usize = 1024 * 1024;

@@ -5,8 +5,12 @@ use mosaic_ids::{Digest, Name, RunId};
 
 use crate::{
     ActivitySource, Actor, Backend, CheckoutVerdict, Distrusted, Enforcement, EventMeta, Harvest, HarvestState,
-    KeptReason, Limits, Note, RunEvent, RunPart, RunSpec, RunStatus, StepState, Tool, Workspace, WorkspaceMode,
+    Integration, KeptReason, Limits, Note, RunEvent, RunPart, RunSpec, RunStatus, StepState, Tool, Work, Workspace,
+    WorkspaceMode,
 };
+
+/// Most integrations of one run: a record stays small.
+const INTEGRATIONS: usize = 1000;
 
 /// The first thing that the model produced.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -221,6 +225,9 @@ pub struct RunRecord {
     /// The work that was taken out of them; absent when there is none to take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub harvest: Option<Harvest>,
+    /// How often that work was put onto a branch, and what came of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub integrations: Vec<Integration>,
     /// What was written and what was kept of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Output>,
@@ -311,6 +318,7 @@ impl RunRecord {
             limits: spec.limits,
             checkouts: Vec::new(),
             harvest: None,
+            integrations: Vec::new(),
             output: None,
             cancel_requested: false,
             kept: false,
@@ -336,6 +344,11 @@ impl RunRecord {
             RunEvent::Lost {} => matches!(self.status, Preparing | Running),
             RunEvent::Ended(outcome) => matches!(self.status, Preparing | Running) && outcome.status.is_terminal(),
             RunEvent::Harvested { harvest, .. } => self.awaits_harvest() && harvest.state != HarvestState::Pending,
+            RunEvent::Integrated { integration } => {
+                self.integrations.len() < INTEGRATIONS
+                    && !self.is_pruned(RunPart::Record)
+                    && self.work(&integration.project).is_some()
+            }
             RunEvent::Kept { .. } => !self.is_pruned(RunPart::Record),
             RunEvent::Pruned(pruned) => {
                 self.status.is_terminal() && !self.awaits_harvest() && !self.kept && !self.is_pruned(pruned.part)
@@ -400,6 +413,7 @@ impl RunRecord {
                 self.duration_ms = outcome.duration_ms;
             }
             RunEvent::Harvested { harvest, .. } => self.harvest = Some(harvest.clone()),
+            RunEvent::Integrated { integration } => self.integrations.push(integration.clone()),
             RunEvent::Kept { kept } => self.kept = *kept,
             RunEvent::Pruned(pruned) => self.pruned.push(pruned.clone()),
         }
@@ -415,6 +429,12 @@ impl RunRecord {
     #[must_use]
     pub fn awaits_harvest(&self) -> bool {
         self.harvest.as_ref().is_some_and(|harvest| harvest.state == HarvestState::Pending)
+    }
+
+    /// The work in one project, when it was taken out.
+    #[must_use]
+    pub fn work(&self, project: &Name) -> Option<&Work> {
+        self.harvest.as_ref()?.projects.iter().find(|harvest| harvest.project == *project)?.work.as_ref()
     }
 
     /// What ran may have worked in its clones.

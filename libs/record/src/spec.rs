@@ -1,4 +1,4 @@
-use mosaic_ids::{Name, RunId};
+use mosaic_ids::{Digest, Name, RunId};
 
 use crate::{Backend, Limits, Note, Tool};
 
@@ -63,6 +63,31 @@ pub struct Project {
     pub root: String,
 }
 
+/// A named check of work that was taken out of a clone. It runs in a sandbox, on a fresh clone of what the work makes of its
+/// root's branch, and its exit status is its answer.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CheckSpec {
+    /// Its name in the business file.
+    pub name: Name,
+    /// The program; an absolute path.
+    pub executable: String,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// The run whose work it checks.
+    pub of: RunId,
+    /// The project, and the root of its repository.
+    pub project: Project,
+    /// Branch that the fresh clone is on.
+    pub branch: String,
+    /// The commit that is checked.
+    pub commit: String,
+    /// File of the launcher's that holds it, and its digest.
+    pub bundle: String,
+    /// Digest of that file.
+    pub bundle_digest: Digest,
+}
+
 /// What is to run: everything that the launch resolved, and snapshots of what it was resolved from, so that a later
 /// change of any file changes nothing.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -91,6 +116,9 @@ pub struct RunSpec {
     /// Projects that have a clone in the workspace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub projects: Vec<Project>,
+    /// What it checks, instead of doing work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<CheckSpec>,
     /// The conversation that the adapter resumes or begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Name>,

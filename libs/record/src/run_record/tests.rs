@@ -22,6 +22,7 @@ fn spec() -> RunSpec {
         tools: vec![],
         workspace: None,
         projects: vec![],
+        check: None,
         session: None,
         adapter: "mock".parse().expect("name"),
         provider: None,

@@ -1,6 +1,6 @@
 use jiff::Timestamp;
 use mosaic_ids::{Digest, RequestId, RunId};
-use mosaic_record::{Actor, Harvest, Pruned, Refusal, RunEvent, StepFacts, StepState};
+use mosaic_record::{Actor, Harvest, Integration, Pruned, Refusal, RunEvent, StepFacts, StepState};
 
 /// Something that somebody wants written.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,6 +79,11 @@ pub(crate) enum Change {
         reports: Vec<Report>,
     },
     /// `bytes` is the length of its text.
+    Integrated {
+        integration: Integration,
+        bytes: usize,
+    },
+    /// `bytes` is the length of its text.
     Harvested {
         epoch: i64,
         harvest: Harvest,
@@ -115,7 +120,9 @@ impl Command {
                 };
                 reports.iter().map(|report| SMALL + response(report)).sum()
             }
-            Order::Change { change: Change::Harvested { bytes, .. }, .. } => bytes + SMALL,
+            Order::Change { change: Change::Harvested { bytes, .. } | Change::Integrated { bytes, .. }, .. } => {
+                bytes + SMALL
+            }
             Order::Change { .. } => SMALL,
         }
     }

@@ -23,6 +23,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { method: "/mosaic.broker.v1.RunService/ConfirmCancel", allow: LAUNCHER },
     Rule { method: "/mosaic.broker.v1.RunService/LoseRun", allow: LAUNCHER },
     Rule { method: "/mosaic.broker.v1.RunService/RecordHarvest", allow: LAUNCHER },
+    Rule { method: "/mosaic.broker.v1.RunService/RecordIntegration", allow: LAUNCHER },
     Rule { method: "/mosaic.broker.v1.RunService/ReportRun", allow: RUNNER },
     Rule { method: "/mosaic.broker.v1.RunService/ReportRuns", allow: RUNNER },
     Rule { method: "/mosaic.broker.v1.LedgerService/WatchEvents", allow: ALL },

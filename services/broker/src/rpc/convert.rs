@@ -21,6 +21,8 @@ const STEP_BYTES: usize = 64;
 const MESSAGE_BYTES: usize = 4096;
 /// Longest harvest, in bytes.
 const HARVEST_BYTES: usize = 4 * 1024 * 1024;
+/// Longest integration, in bytes.
+const INTEGRATION_BYTES: usize = 64 * 1024;
 /// Most reports of one call.
 const REPORTS: usize = 256;
 
@@ -116,6 +118,15 @@ pub(super) fn harvest(request: pb::RecordHarvestRequest) -> Result<(RunId, Chang
         return Err(invalid("harvest", why));
     }
     Ok((run_id(request.run_id)?, Change::Harvested { epoch: request.epoch, harvest, bytes }))
+}
+
+pub(super) fn integration(request: pb::RecordIntegrationRequest) -> Result<(RunId, Change), RpcError> {
+    let bytes = request.integration.len();
+    if bytes > INTEGRATION_BYTES {
+        return Err(invalid("integration", format!("{bytes} bytes; at most {INTEGRATION_BYTES}")));
+    }
+    let integration = serde_json::from_str(&request.integration).map_err(|error| invalid("integration", error))?;
+    Ok((run_id(request.run_id)?, Change::Integrated { integration, bytes }))
 }
 
 /// Which runs a list is to show.

@@ -173,6 +173,16 @@ impl RunService for Runs {
         Ok(Response::new(pb::RecordHarvestResponse { run: run(&written) }))
     }
 
+    async fn record_integration(
+        &self,
+        request: Request<pb::RecordIntegrationRequest>,
+    ) -> Result<Response<pb::RecordIntegrationResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let (run_id, change) = convert::integration(request.into_inner())?;
+        let written = self.broker.change(caller.actor, run_id, change).await.map_err(rpc_error)?;
+        Ok(Response::new(pb::RecordIntegrationResponse { run: run(&written) }))
+    }
+
     async fn report_run(
         &self,
         request: Request<pb::ReportRunRequest>,

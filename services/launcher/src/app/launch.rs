@@ -58,13 +58,22 @@ impl App {
             let message = format!("`{run}` is {}; wait for its end, or stop it first", view.status);
             return Err(RpcError::invalid(message).with("run_id", run));
         }
+        if let Some(check) = &before.check {
+            let message = format!("`{run}` is a check of the work of `{}`\nhint: mosaic apply {}", check.of, check.of);
+            return Err(RpcError::invalid(message).with("run_id", run));
+        }
         let spec = self.admit_blocking(retry_wish(&before, overrides, no_wait))?;
         let warnings = differences(&before, &spec);
         let spec = RunSpec { retried_from: Some(run.clone()), warnings, ..spec };
         self.record_spec(request_id, spec, actor).await
     }
 
-    async fn record_spec(&self, request_id: &RequestId, spec: RunSpec, actor: &Actor) -> Result<Launched, RpcError> {
+    pub(super) async fn record_spec(
+        &self,
+        request_id: &RequestId,
+        spec: RunSpec,
+        actor: &Actor,
+    ) -> Result<Launched, RpcError> {
         if self.inner.work.soft().is_cancelled() {
             return Err(RpcError::unavailable("the launcher is ending and takes no new runs; try again"));
         }
@@ -158,7 +167,7 @@ impl App {
 }
 
 /// Reads the business file.
-fn read_business(path: &Path) -> Result<Business, RpcError> {
+pub(super) fn read_business(path: &Path) -> Result<Business, RpcError> {
     let invalid = |problem: String| RpcError::refused(Refusal::InvalidConfig, problem).with("path", path.display());
     let document = path.display().to_string();
     let mut text = String::new();

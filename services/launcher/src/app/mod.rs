@@ -4,6 +4,7 @@ mod checkouts;
 mod disk;
 mod handing;
 mod harvest;
+mod integrate;
 mod launch;
 pub mod locks;
 pub mod marks;
@@ -31,6 +32,7 @@ use tokio::sync::{Mutex, Semaphore};
 
 pub use checkouts::Checkouts;
 pub use handing::Part;
+pub use integrate::{IntegrateOrder, Told};
 pub use launch::{Launched, Validated};
 pub use registry::Registry;
 pub use repair::Repaired;

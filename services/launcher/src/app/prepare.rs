@@ -93,7 +93,7 @@ impl Places {
         let needed = |step: &Step| match step {
             Step::RunDirectory | Step::Bundle => true,
             Step::Workspace => self.spec.workspace.is_some(),
-            Step::Checkouts => !self.spec.projects.is_empty(),
+            Step::Checkouts => !self.spec.projects.is_empty() || self.spec.check.is_some(),
             Step::Session => self.spec.session.is_some(),
         };
         Step::ALL.into_iter().filter(needed).collect()
@@ -123,9 +123,10 @@ impl Places {
             Step::RunDirectory => Some(self.root.run(&self.run_id)),
             Step::Workspace => self.workspace(),
             Step::Checkouts => {
-                return self.workspace().is_some_and(|path| {
-                    self.spec.projects.iter().any(|project| checkouts::is_missing(&path, &project.id))
-                });
+                let checked = self.spec.check.iter().map(|check| &check.project);
+                let mut projects = self.spec.projects.iter().chain(checked);
+                let is_missing = |path: PathBuf| projects.any(|project| checkouts::is_missing(&path, &project.id));
+                return self.workspace().is_some_and(is_missing);
             }
             Step::Session => self.session(),
             Step::Bundle => Some(self.root.bundle(&self.run_id)),
@@ -203,6 +204,12 @@ impl Preparation {
 
     fn checkouts(&self) -> Result<StepFacts, StepFailed> {
         let Some(path) = self.places.workspace() else { return Ok(StepFacts::default()) };
+        let Places { run_id, spec, root } = &self.places;
+        if let Some(check) = &spec.check {
+            let taken = self.checkouts.take_for(root, run_id, check, &path);
+            taken.inspect_err(|_| self.places.undo(Step::Checkouts))?;
+            return Ok(StepFacts { made: true, ..StepFacts::default() });
+        }
         if let Some(left) = &self.left {
             left.check_clones(|project| checkouts::is_missing(&path, project))?;
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mosaic_adapters::AdapterError;
 use mosaic_ids::RunId;
 use mosaic_record::{Refusal, RunSpec, RunStatus, StepFacts, StepState};
 use mosaic_rpc::{Reason, RpcError};
@@ -125,7 +126,11 @@ impl App {
         if let Some(message) = self.low_disk(Room::Low).await {
             return Ok(Err(Stopped::Refused { step: "disk", refusal: Refusal::DiskLow, message }));
         }
-        let adapter = match mosaic_adapters::find(&spec.adapter, &self.adapter_directories()) {
+        let found = match &spec.check {
+            Some(check) => crate::domain::check::adapter(check).map_err(AdapterError::from),
+            None => mosaic_adapters::find(&spec.adapter, &self.adapter_directories()),
+        };
+        let adapter = match found {
             Ok(adapter) => adapter,
             Err(error) => {
                 let (refusal, message) = (error.refusal(), error.to_string());
@@ -301,6 +306,6 @@ impl App {
 }
 
 /// Does what blocks on the file system where no other call waits for it.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, RpcError> {
+pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, RpcError> {
     tokio::task::spawn_blocking(work).await.map_err(|panic| RpcError::internal(&panic))
 }

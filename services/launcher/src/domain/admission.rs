@@ -125,6 +125,7 @@ pub fn admit(application: Application, config: &Config) -> Result<RunSpec, Refus
         tools: effective.tools,
         workspace: task_file.workspace.clone(),
         projects: application.projects.clone(),
+        check: None,
         session: task_file.session.clone(),
         adapter: adapter.name.clone(),
         provider: Some(config.execution.provider.clone()),

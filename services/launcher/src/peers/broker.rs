@@ -1,7 +1,9 @@
 use mosaic_ids::{Name, RequestId, RunId};
 use mosaic_proto::broker::v1 as pb;
 use mosaic_proto::broker::v1::run_service_client::RunServiceClient;
-use mosaic_record::{Actor, Harvest, Refusal, RunEvent, RunRecord, RunSpec, RunStatus, StepFacts, StepState};
+use mosaic_record::{
+    Actor, Harvest, Integration, Refusal, RunEvent, RunRecord, RunSpec, RunStatus, StepFacts, StepState,
+};
 use mosaic_rpc::{AuthedChannel, Dial, MAX_MESSAGE_BYTES, RpcError, acting_for};
 use serde::de::DeserializeOwned;
 use tonic::Status;
@@ -275,6 +277,20 @@ impl Broker {
         let harvest = serde_json::to_string(harvest).expect("a harvest serializes");
         let request = pb::RecordHarvestRequest { run_id: run.to_string(), epoch, harvest };
         self.client.clone().record_harvest(request).await.map_err(failed)?;
+        Ok(())
+    }
+
+    /// Records for `actor` that work was put onto a branch.
+    ///
+    /// # Errors
+    /// What the broker answers, or `unavailable`.
+    ///
+    /// # Panics
+    /// Never: an integration serializes.
+    pub async fn integrated(&self, run: &RunId, integration: &Integration, actor: &Actor) -> Result<(), RpcError> {
+        let integration = serde_json::to_string(integration).expect("an integration serializes");
+        let request = pb::RecordIntegrationRequest { run_id: run.to_string(), integration };
+        self.client.clone().record_integration(acting_for(request, actor)).await.map_err(failed)?;
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 pub mod authz;
 mod convert;
+mod integrate;
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -43,6 +44,7 @@ impl LaunchRpc {
 #[tonic::async_trait]
 impl LaunchService for LaunchRpc {
     type GetHarvestStream = Pin<Box<dyn Stream<Item = Result<pb::GetHarvestResponse, Status>> + Send>>;
+    type IntegrateStream = Pin<Box<dyn Stream<Item = Result<pb::IntegrateResponse, Status>> + Send>>;
     type PruneStream = Pin<Box<dyn Stream<Item = Result<pb::PruneResponse, Status>> + Send>>;
 
     async fn launch(&self, request: Request<pb::LaunchRequest>) -> Result<Response<pb::LaunchResponse>, Status> {
@@ -98,10 +100,21 @@ impl LaunchService for LaunchRpc {
         let (run, part) = (run_id(&request.run_id)?, harvest_part(request.part())?);
         let project = project(&request.project)?;
         let (sender, chunks) = mpsc::channel(CHUNKS);
-        self.app.hand_out(&run, project.as_ref(), part, sender).await?;
+        self.app.hand_out_harvest(&run, project.as_ref(), part, sender).await?;
         let chunks = ReceiverStream::new(chunks);
         let responses = chunks.map(|chunk| Ok(chunk.map(|chunk| pb::GetHarvestResponse { chunk })?));
         Ok(Response::new(Box::pin(responses)))
+    }
+
+    async fn integrate(
+        &self,
+        request: Request<pb::IntegrateRequest>,
+    ) -> Result<Response<Self::IntegrateStream>, Status> {
+        let caller = Caller::of(&request)?;
+        let order = integrate::order(request.into_inner(), caller.actor)?;
+        let (sender, progress) = mpsc::channel(PROGRESS);
+        self.app.spawn_integrate(order, sender);
+        Ok(Response::new(Box::pin(ReceiverStream::new(progress).map(integrate::progress))))
     }
 
     async fn get_status(

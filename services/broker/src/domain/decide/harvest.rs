@@ -1,4 +1,4 @@
-use mosaic_record::{Harvest, RunEvent};
+use mosaic_record::{Harvest, Integration, RunEvent};
 
 use super::super::Denial;
 use super::{Decision, Plan};
@@ -16,4 +16,12 @@ pub(super) fn harvested(plan: Plan<'_>, epoch: i64, harvest: &Harvest) -> Result
         return Err(Denial::OtherProjects { run_id: plan.run.id().clone() });
     }
     Ok(plan.record(&RunEvent::Harvested { epoch, harvest: harvest.clone() })?.done())
+}
+
+/// Records that work was put onto a branch; what is equal to the last one is acknowledged.
+pub(super) fn integrated(plan: Plan<'_>, integration: &Integration) -> Result<Decision, Denial> {
+    if plan.run.record.integrations.last() == Some(integration) {
+        return Ok(plan.done());
+    }
+    Ok(plan.record(&RunEvent::Integrated { integration: integration.clone() })?.done())
 }

@@ -99,6 +99,7 @@ pub(crate) fn decide(situation: Situation, command: &Command) -> Result<Decision
         Change::ConfirmCancel { epoch } => cancel::confirm(plan, *epoch),
         Change::Lose { epoch } => report::lose(plan, *epoch),
         Change::Report { epoch, reports } => report::report(plan, *epoch, reports),
+        Change::Integrated { integration, .. } => harvest::integrated(plan, integration),
         Change::Harvested { epoch, harvest, .. } => harvest::harvested(plan, *epoch, harvest),
         Change::Keep { kept } => retention::keep(plan, *kept),
         Change::Prune(pruned) => retention::prune(plan, pruned),
