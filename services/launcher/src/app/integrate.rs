@@ -149,10 +149,10 @@ impl App {
         persist(|| self.inner.broker.integrated(&order.run, &integration, &order.actor)).await?;
         self.record(&order.run).await.map_err(|error| RpcError::internal(&error))?;
         if !passed {
-            return Ok(tell(progress, Told::ChecksFailed).await?);
+            return tell(progress, Told::ChecksFailed).await;
         }
         send(bundle, progress).await?;
-        Ok(tell(progress, Told::HandedOut).await?)
+        tell(progress, Told::HandedOut).await
     }
 
     /// Puts the work onto the branch; the bundle is at `bundle` then.
