@@ -39,6 +39,8 @@ pub(crate) enum Command {
     Watch(Watch),
     /// Show the record of a run
     Show(Show),
+    /// Show what a run has changed in a project, as a patch; into a pipe, the patch alone
+    Patch(Patch),
     /// List runs, newest first
     List(List),
     /// End a run: its adapter is asked to end, then its whole sandbox is killed
@@ -170,6 +172,39 @@ pub(crate) struct Show {
     /// Print the record as one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Patch {
+    /// Run
+    #[arg(value_name = "RUN")]
+    pub run: RunId,
+    /// Project; may be left out for a run that has one
+    #[arg(long, value_name = "NAME")]
+    pub project: Option<Name>,
+    /// List the files that changed instead, and what to look at
+    #[arg(long, conflicts_with = "json")]
+    pub stat: bool,
+    /// Print what changed, what to look at and what is left out as one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// When to colour it
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub color: When,
+    /// Don't page it at a terminal [default: by $PAGER, else by `less -R`]
+    #[arg(long)]
+    pub no_pager: bool,
+}
+
+/// When something is done that is for terminals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    /// At a terminal
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
 }
 
 #[derive(Debug, Args)]

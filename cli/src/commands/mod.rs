@@ -9,6 +9,7 @@ mod doctor;
 mod keep;
 mod ledger;
 mod list;
+mod patch;
 mod prune;
 mod reset;
 mod run;
@@ -60,6 +61,7 @@ async fn with_host(command: Command, settings: &Settings) -> Outcome {
         Command::Retry(arguments) => run::retry(arguments, settings).await,
         Command::Watch(arguments) => watch::run(arguments, settings).await,
         Command::Show(arguments) => show::run(&arguments, settings).await,
+        Command::Patch(arguments) => patch::run(&arguments, settings).await,
         Command::List(arguments) => list::run(arguments, settings).await,
         Command::Stop(arguments) => stop::run(&arguments, settings).await,
         Command::Validate(arguments) => validate::run(arguments, settings).await,

@@ -17,7 +17,7 @@ use crate::settings::Settings;
 use crate::task_file::Documents;
 use crate::view::follow::{Item, Stream, follow};
 use crate::view::progress::Progress;
-use crate::view::record::summary;
+use crate::view::record::{patches, summary};
 
 /// How long a launch is tried again while a host is just ending.
 const LAUNCH_LIMIT: Duration = Duration::from_secs(90);
@@ -47,7 +47,7 @@ pub(crate) fn show_end(record: &RunRecord, json: bool) -> Exit {
     if json {
         print_line(&serde_json::to_string(record).expect("a record serializes"));
     } else {
-        crate::say!("{}", summary(record).trim_end());
+        crate::say!("{}{}", summary(record), patches(record).trim_end());
     }
     Exit::of_run(record.status)
 }

@@ -1,7 +1,7 @@
 //! Events in words.
 
 use mosaic_lifecycle::human_bytes;
-use mosaic_record::{Distrusted, Output, ProjectCheckout, RunEvent, StepState};
+use mosaic_record::{Distrusted, Harvest, LeftOut, Output, ProjectCheckout, ProjectHarvest, RunEvent, StepState, Work};
 
 use super::text::harmless;
 
@@ -35,7 +35,7 @@ pub(crate) fn describe(event: &RunEvent) -> String {
             Some(reason) => format!("{}: {reason}; output: {}", outcome.status, amounts(&outcome.output)),
             None => format!("{}; output: {}", outcome.status, amounts(&outcome.output)),
         },
-        RunEvent::Harvested { harvest, .. } => format!("harvest {}", harvest.state),
+        RunEvent::Harvested { harvest: found, .. } => format!("harvest {}", harvest(found)),
         RunEvent::Integrated { integration } => {
             let checks = integration.checks.iter().all(|check| check.passed);
             let what = if checks { "handed out" } else { "kept back by a check" };
@@ -60,6 +60,39 @@ pub(crate) fn checkout(found: &ProjectCheckout) -> String {
     let mut text = harmless(&text).to_string();
     suspect.iter().for_each(|found| text.push_str(&format!("\n    {}", distrusted(found))));
     text
+}
+
+/// The state of a harvest, and a line for each thing that there is to tell of it.
+#[must_use]
+pub(crate) fn harvest(found: &Harvest) -> String {
+    let mut text = found.state.to_string();
+    let mut tell = |line: &str| text.push_str(&format!("\n  {}", harmless(line)));
+    for ProjectHarvest { project, work, failure, detail, distrusted: suspect } in &found.projects {
+        if let Some(failure) = failure {
+            tell(&format!("{project}: {failure}: {}", detail.as_deref().unwrap_or_default()));
+        }
+        if let Some(work) = work {
+            tell(&format!("{project}: {}, commit {}", amount(work), work.commit));
+            work.left_out.iter().for_each(|left| tell(&format!("  {}", left_out(left))));
+        }
+        suspect.iter().for_each(|found| tell(&format!("  {}", distrusted(found))));
+    }
+    text
+}
+
+/// How much has changed.
+#[must_use]
+pub(crate) fn amount(work: &Work) -> String {
+    let Work { files, added, removed, flags, .. } = work;
+    let flags = if *flags > 0 { format!(", {flags} to look at") } else { String::new() };
+    format!("{files} file{} changed, +{added} -{removed}{flags}", if *files == 1 { "" } else { "s" })
+}
+
+/// One line for what a harvest has not taken.
+#[must_use]
+pub(crate) fn left_out(left: &LeftOut) -> String {
+    let LeftOut { reason, count, first } = left;
+    format!("left out, {reason}: {count}, the first is {}", harmless(first))
 }
 
 /// One line for something in a clone that was not trusted.

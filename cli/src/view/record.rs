@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use mosaic_lifecycle::human_bytes;
-use mosaic_record::{RunRecord, RunStatus};
+use mosaic_record::{ProjectHarvest, RunRecord, RunStatus};
 
 use super::text::{elapsed, harmless};
 
@@ -46,6 +46,21 @@ pub(crate) fn summary(record: &RunRecord) -> String {
     text
 }
 
+/// The commands that show what a run has changed, a line each; nothing when it has changed nothing.
+#[must_use]
+pub(crate) fn patches(record: &RunRecord) -> String {
+    let mut text = String::new();
+    let Some(harvest) = &record.harvest else { return text };
+    for ProjectHarvest { project, work, .. } in &harvest.projects {
+        if let Some(work) = work.as_ref().filter(|work| work.files > 0) {
+            let which = if harvest.projects.len() > 1 { format!(" --project {project}") } else { String::new() };
+            let changed = super::describe::amount(work);
+            line(&mut text, "changed", format_args!("{project}: {changed}; mosaic patch {}{which}", record.run_id));
+        }
+    }
+    text
+}
+
 /// The whole record.
 #[must_use]
 pub(crate) fn details(record: &RunRecord) -> String {
@@ -68,6 +83,9 @@ pub(crate) fn details(record: &RunRecord) -> String {
     optional(&mut text, "", record.workspace_root.as_ref());
     for checkout in &record.checkouts {
         line(&mut text, "checkout", super::describe::checkout(checkout));
+    }
+    if let Some(harvest) = &record.harvest {
+        line(&mut text, "harvest", super::describe::harvest(harvest));
     }
     optional(&mut text, "session", record.session.as_ref());
     line(&mut text, "backend", record.backend);
@@ -117,7 +135,7 @@ fn retention(text: &mut String, record: &RunRecord) {
     }
 }
 
-fn line(text: &mut String, name: &str, value: impl std::fmt::Display) {
+pub(crate) fn line(text: &mut String, name: &str, value: impl std::fmt::Display) {
     let value = value.to_string();
     let mut lines = value.lines();
     writeln!(text, "{name:<10} {}", lines.next().unwrap_or_default()).expect("a string takes all");

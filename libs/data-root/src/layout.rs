@@ -153,6 +153,12 @@ impl DataRoot {
         self.run(run).join("bundle")
     }
 
+    /// The work that was taken out of a run's clones, a directory a project.
+    #[must_use]
+    pub fn harvest(&self, run: &RunId) -> PathBuf {
+        self.run(run).join("harvest")
+    }
+
     /// Named workspaces.
     #[must_use]
     pub fn workspaces(&self) -> PathBuf {

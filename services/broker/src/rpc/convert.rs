@@ -20,7 +20,7 @@ const STEP_BYTES: usize = 64;
 /// Longest message of a refusal, in bytes.
 const MESSAGE_BYTES: usize = 4096;
 /// Longest harvest, in bytes.
-const HARVEST_BYTES: usize = 1024 * 1024;
+const HARVEST_BYTES: usize = 4 * 1024 * 1024;
 /// Longest integration, in bytes.
 const INTEGRATION_BYTES: usize = 64 * 1024;
 /// Most reports of one call.

@@ -62,7 +62,7 @@ async fn a_harvest_is_recorded_by_the_launcher_alone_and_shown() {
         assert_eq!(reason(launcher.record_harvest(harvest(&run_id, 1, malformed)).await), "invalid-request");
     }
     let long =
-        DONE.replace("workspace-missing\"", &format!("workspace-missing\",\"detail\":\"{}\"", "x".repeat(1 << 20)));
+        DONE.replace("workspace-missing\"", &format!("workspace-missing\",\"detail\":\"{}\"", "x".repeat(4 << 20)));
     assert_eq!(reason(launcher.record_harvest(harvest(&run_id, 1, &long)).await), "invalid-request");
     assert_eq!(reason(launcher.record_harvest(harvest("r-nobody", 1, DONE)).await), "not-found");
 

@@ -107,7 +107,7 @@ impl App {
         let (project, work) = chosen(&record, &spec, order.project.as_ref())?;
         let checks = self.checks(&order.checks)?;
         let bundle = self.inner.root.integrations().join(format!("{}.bundle", uuid::Uuid::now_v7()));
-        let result = self.hand_out(&order, (&project, &work, &record), checks, &bundle, progress).await;
+        let result = self.put_and_check(&order, (&project, &work, &record), checks, &bundle, progress).await;
         let removed = std::fs::remove_file(&bundle);
         if let Err(error) = removed.or_else(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Ok(()),
@@ -118,7 +118,7 @@ impl App {
         result
     }
 
-    async fn hand_out(
+    async fn put_and_check(
         &self,
         order: &IntegrateOrder,
         (project, work, record): (&Project, &Work, &RunRecord),

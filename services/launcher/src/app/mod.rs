@@ -2,6 +2,8 @@
 
 mod checkouts;
 mod disk;
+mod handing;
+mod harvest;
 mod integrate;
 mod launch;
 pub mod locks;
@@ -14,6 +16,7 @@ pub mod retention;
 mod see_through;
 mod stop;
 mod supervise;
+mod turns;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,6 +31,7 @@ use mosaic_rpc::RpcError;
 use tokio::sync::{Mutex, Semaphore};
 
 pub use checkouts::Checkouts;
+pub use handing::Part;
 pub use integrate::{IntegrateOrder, Told};
 pub use launch::{Launched, Validated};
 pub use registry::Registry;

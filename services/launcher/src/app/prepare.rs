@@ -8,10 +8,11 @@ use std::sync::Arc;
 use mosaic_adapters::Adapter;
 use mosaic_bundle::{Contents, Launch, WorkspaceKind};
 use mosaic_data_root::DataRoot;
-use mosaic_ids::{Digest, RunId};
-use mosaic_record::{CheckoutVerdict, Refusal, RunSpec, StepFacts, Workspace, WorkspaceMode};
+use mosaic_ids::{Digest, Name, RunId};
+use mosaic_record::{CheckoutVerdict, Note, Refusal, RunSpec, StepFacts, Workspace, WorkspaceMode};
 
 use super::checkouts::{self, Checkouts};
+use super::turns::Left;
 use crate::domain::prompt;
 use crate::intake::MissionFile;
 
@@ -134,7 +135,7 @@ impl Places {
     }
 
     /// Where the workspace is on the host.
-    fn workspace(&self) -> Option<PathBuf> {
+    pub(super) fn workspace(&self) -> Option<PathBuf> {
         Some(match self.spec.workspace.as_ref()? {
             Workspace::Run => self.root.run_workspace(&self.run_id),
             Workspace::Named(name) => self.root.workspace(name),
@@ -158,6 +159,10 @@ pub struct Preparation {
     pub sandbox_uid: u32,
     /// What checkouts are made with.
     pub checkouts: Arc<Checkouts>,
+    /// What the session's last run left in the workspace; `None` where there is nothing to compare with.
+    pub left: Option<Left>,
+    /// Projects that are not as it left them: known after the step `checkouts`.
+    pub changed: Vec<Name>,
 }
 
 impl Preparation {
@@ -188,22 +193,31 @@ impl Preparation {
 
     fn workspace(&self) -> Result<StepFacts, StepFailed> {
         let Some(path) = self.places.workspace() else { return Ok(StepFacts::default()) };
+        if let Some(left) = &self.left
+            && self.places.is_missing(Step::Workspace)
+        {
+            return Err(left.workspace_missing());
+        }
         let made = self.sandbox_directory(&path, Refusal::WorkspaceMissing)?;
         Ok(StepFacts { workspace_root: Some(path.display().to_string()), made, ..StepFacts::default() })
     }
 
     fn checkouts(&self) -> Result<StepFacts, StepFailed> {
-        let Places { run_id, spec, root } = &self.places;
         let Some(path) = self.places.workspace() else { return Ok(StepFacts::default()) };
-        if let Some(check) = &spec.check {
-            let taken = self.checkouts.take_for(root, run_id, check, &path);
+        if let Some(check) = &self.places.spec.check {
+            let taken = self.checkouts.take_for(&self.places, check, &path);
             taken.inspect_err(|_| self.places.undo(Step::Checkouts))?;
             return Ok(StepFacts { made: true, ..StepFacts::default() });
         }
-        let taken = self.checkouts.take(root, run_id, &spec.projects, &path);
+        if let Some(left) = &self.left {
+            left.check_clones(|project| checkouts::is_missing(&path, project))?;
+        }
+        let taken = self.checkouts.take(&self.places, &path);
         let checkouts = taken.inspect_err(|_| self.places.undo(Step::Checkouts))?;
         let made = checkouts.iter().any(|checkout| checkout.verdict == CheckoutVerdict::Cloned);
-        Ok(StepFacts { checkouts, made, ..StepFacts::default() })
+        let changed = self.left.as_ref().is_some_and(|left| !left.changed(&checkouts).is_empty());
+        let notes = if changed { vec![Note::WorkspaceChanged] } else { Vec::new() };
+        Ok(StepFacts { checkouts, made, notes, ..StepFacts::default() })
     }
 
     fn session(&self) -> Result<StepFacts, StepFailed> {
@@ -244,8 +258,9 @@ impl Preparation {
     fn bundle(&self) -> Result<StepFacts, StepFailed> {
         let Places { run_id, spec, root } = &self.places;
         let mission = self.mission()?;
-        let system_prompt = prompt::compose(mission.as_ref(), &spec.tools, &spec.projects, &spec.request)
-            .map_err(|over| StepFailed::new(Refusal::PromptOverBudget, over.to_string()))?;
+        let system_prompt =
+            prompt::compose(mission.as_ref(), &spec.tools, (&spec.projects, &self.changed), &spec.request)
+                .map_err(|over| StepFailed::new(Refusal::PromptOverBudget, over.to_string()))?;
         let policy = serde_json::json!({ "policyVersion": 1, "tools": spec.tools });
         let tools = serde_json::json!({ "toolsVersion": 1, "tools": [] });
         let directory = root.bundle(run_id);

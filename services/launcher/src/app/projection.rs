@@ -24,7 +24,7 @@ pub fn write_documents(directory: &Path, spec: &RunSpec) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes everything that the ledger knows of a terminal run: documents, events, and last the record, so that a run
+/// Writes everything that the ledger knows of a run that is over: documents, events, and last the record, so that a run
 /// with a `result.json` is complete. Nothing is written of a run that was removed; says whether anything was.
 ///
 /// # Errors

@@ -22,6 +22,10 @@ impl App {
         let terminal = [State::Succeeded, State::Failed, State::Cancelled, State::Lost, State::Refused];
         let mut repaired = Repaired::default();
         for view in self.inner.broker.list(&terminal).await? {
+            if !view.is_over() {
+                // Its files are written after its harvest.
+                continue;
+            }
             repaired.checked += 1;
             // One that is in hand is just being written, or removed.
             let Some(_ticket) = self.inner.registry.enter(&view.run_id) else { continue };

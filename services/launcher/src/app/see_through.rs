@@ -38,16 +38,24 @@ impl App {
             ticket.stop().cancel();
         }
         if held.is_none() {
-            *held = self.wait_in_queue(ticket, epoch, &Claim::of(&spec), spec.no_wait).await?;
+            *held = match view.status.is_terminal() {
+                true => Some(self.wait_for_harvest(ticket.run(), &Claim::of(&spec)).await?),
+                false => self.wait_in_queue(ticket, epoch, &Claim::of(&spec), spec.no_wait).await?,
+            };
         }
         if held.is_some() {
+            let has_clones = !spec.projects.is_empty();
             match view.status {
                 RunStatus::Queued => self.prepare_and_run(ticket, epoch, spec).await?,
                 RunStatus::Preparing => self.resume_preparing(ticket, epoch, spec).await?,
-                _ => self.adopt(ticket, epoch).await?,
+                RunStatus::Running => self.adopt(ticket, epoch).await?,
+                _awaits_its_harvest => {}
+            }
+            // The run is over and the sandbox is gone.
+            if has_clones {
+                self.harvest(ticket.run(), epoch).await?;
             }
         }
-        // The record is final and the sandbox is gone.
         *held = None;
         self.record(ticket.run()).await
     }
@@ -81,6 +89,12 @@ impl App {
             }
             () = self.inner.work.soft().cancelled() => Err(GivenUp::Ending),
         }
+    }
+
+    /// Waits for what a run had for itself, and needs again for its harvest.
+    async fn wait_for_harvest(&self, run: &RunId, claims: &[Claim]) -> Result<Held, GivenUp> {
+        let place = self.inner.locks.enter(run, claims);
+        self.inner.work.soft().run_until_cancelled(place.take()).await.ok_or(GivenUp::Ending)
     }
 
     async fn prepare_and_run(&self, ticket: &Ticket, epoch: i64, spec: RunSpec) -> Result<(), GivenUp> {
@@ -125,7 +139,8 @@ impl App {
         };
         let places = Places { run_id: ticket.run().clone(), root: self.inner.root.clone(), spec };
         let (sandbox_uid, checkouts) = (self.inner.config.sandbox_uid(), Arc::clone(&self.inner.checkouts));
-        let preparation = Preparation { places, adapter, sandbox_uid, checkouts };
+        let left = self.left_by_session(&places).await?;
+        let preparation = Preparation { places, adapter, sandbox_uid, checkouts, left, changed: Vec::new() };
         let mut made = Vec::new();
         let stopped = self.steps(ticket, epoch, &preparation, &mut made).await?;
         if stopped.is_err() {
@@ -142,6 +157,7 @@ impl App {
         made: &mut Vec<Step>,
     ) -> Result<Result<(), Stopped>, GivenUp> {
         let run = ticket.run();
+        let mut preparation = preparation.clone();
         let mut bundle = None;
         for step in preparation.places.steps() {
             if ticket.stop().is_cancelled() {
@@ -165,6 +181,9 @@ impl App {
                 made.push(step);
             }
             persist(|| self.inner.broker.step(run, epoch, step.name(), StepState::Done, &facts)).await?;
+            if let Some(left) = &preparation.left {
+                preparation.changed.extend(left.changed(&facts.checkouts));
+            }
             bundle = facts.bundle_digest.or(bundle);
         }
         let bundle = bundle.expect("the step `bundle` yields a digest");

@@ -75,18 +75,18 @@ impl App {
         });
     }
 
-    /// Takes a run in hand that an earlier host has left in the queue: somebody waits for it.
+    /// Takes a run in hand that an earlier host has left in the queue, or has not harvested: somebody waits for it.
     ///
     /// # Errors
     /// What the broker answers, or `unavailable`.
     pub async fn claim_left(&self, run: &RunId) -> Result<(), RpcError> {
-        if !self.inner.registry.has(run) && !self.inner.broker.get(run).await?.0.status.is_terminal() {
+        if !self.inner.registry.has(run) && !self.inner.broker.get(run).await?.0.is_over() {
             self.take_in_hand(run, None);
         }
         Ok(())
     }
 
-    /// Waits until a run is terminal, its files are written, and what it had for itself is free.
+    /// Waits until a run is terminal and harvested, its files are written, and what it had for itself is free.
     ///
     /// # Errors
     /// What the broker answers.
@@ -94,7 +94,7 @@ impl App {
         loop {
             self.inner.registry.wait(run).await;
             let (view, ..) = persist(|| self.inner.broker.get(run)).await?;
-            if view.status.is_terminal() {
+            if view.is_over() {
                 // Whoever has it in hand meanwhile writes its files, or removes them.
                 let Some(_ticket) = self.inner.registry.enter(run) else { continue };
                 if projection::is_incomplete(&self.inner.root, run) {
@@ -102,7 +102,7 @@ impl App {
                 }
                 return Ok(());
             }
-            // Somebody waits for it: an earlier host has left it in the queue.
+            // Somebody waits for it: an earlier host has left it in the queue, or has not harvested it.
             self.take_in_hand(run, None);
             tokio::time::sleep(POLL).await;
         }

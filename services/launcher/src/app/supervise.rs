@@ -51,7 +51,10 @@ impl App {
     /// What the broker answers.
     pub async fn reconcile(&self) -> Result<(), RpcError> {
         // What was live keeps its workspace and session until its sandbox is proven gone: before anything queued is looked at.
-        for view in persist(|| self.inner.broker.list(&[State::Preparing, State::Running])).await? {
+        // So does what ended, until it is harvested.
+        let mut live = persist(|| self.inner.broker.to_harvest()).await?;
+        live.extend(persist(|| self.inner.broker.list(&[State::Preparing, State::Running])).await?);
+        for view in live {
             let held = match persist(|| self.inner.broker.get(&view.run_id)).await {
                 Ok((_, _, spec)) => self.inner.locks.try_take(&view.run_id, &Claim::of(&spec)).ok(),
                 Err(error) => {

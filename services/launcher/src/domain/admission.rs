@@ -114,9 +114,9 @@ pub fn admit(application: Application, config: &Config) -> Result<RunSpec, Refus
     let mission_tools = mission_file.as_ref().and_then(|mission| mission.capabilities.as_ref()?.tools.as_ref());
     let effective = effective_tools(mission_tools.map(mosaic_config::Tools::as_slice), task_file.tools());
     let request = task_file.prompt.as_str();
-    prompt::compose(mission_file.as_ref(), &effective.tools, &application.projects, request).map_err(|over| {
-        Refused::new(Refusal::PromptOverBudget, format!("{}: prompt: {over}", application.task.name))
-    })?;
+    prompt::compose(mission_file.as_ref(), &effective.tools, (&application.projects, &[]), request).map_err(
+        |over| Refused::new(Refusal::PromptOverBudget, format!("{}: prompt: {over}", application.task.name)),
+    )?;
     Ok(RunSpec {
         task_id: task_file.id.clone(),
         mission_id: mission_file.as_ref().map(|mission| mission.id.clone()),

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use mosaic_ids::Name;
 use mosaic_record::{Project, Tool};
 
 use crate::intake::MissionFile;
@@ -32,14 +33,15 @@ pub struct OverBudget {
     pub bytes: usize,
 }
 
-/// The system prompt of a run.
+/// The system prompt of a run. `projects` are those that it has a clone of, and those of them that are not as the session
+/// left them.
 ///
 /// # Errors
 /// When it and the request exceed the budget.
 pub fn compose(
     mission: Option<&MissionFile>,
     tools: &[Tool],
-    projects: &[Project],
+    projects: (&[Project], &[Name]),
     request: &str,
 ) -> Result<String, OverBudget> {
     let mut prompt = CONTRACTS.join("\n");
@@ -54,13 +56,19 @@ pub fn compose(
 }
 
 /// Where the clones are, for an agent that was given some.
-fn projects_section(projects: &[Project]) -> String {
+fn projects_section((projects, changed): (&[Project], &[Name])) -> String {
     if projects.is_empty() {
         return String::new();
     }
     let mut section = "# PROJECTS (runtime)\n\nYour working directory has a git clone of each project:\n".to_owned();
     for Project { id, .. } in projects {
         writeln!(section, "- project {id}: ./{id}").expect("a string takes all");
+    }
+    if !changed.is_empty() {
+        let names = changed.iter().map(Name::as_str).collect::<Vec<_>>().join(", ");
+        let what = "somebody else has changed what is in";
+        writeln!(section, "\nSince the last turn of this session {what} {names}; look again before you rely on it.")
+            .expect("a string takes all");
     }
     section.push('\n');
     section
@@ -91,7 +99,7 @@ mod tests {
     fn the_prompt_ends_with_the_mission_and_its_directives() {
         let text = r#"{"missionVersion": 1, "id": "m", "objective": "Keep the site up", "directives": ["No new dependencies"]}"#;
         let mission: MissionFile = serde_json::from_str(text).expect("valid");
-        let prompt = compose(Some(&mission), &[Tool::Read, Tool::Ls], &[], "hi").expect("fits");
+        let prompt = compose(Some(&mission), &[Tool::Read, Tool::Ls], (&[], &[]), "hi").expect("fits");
         let section = prompt.rsplit("# MISSION (runtime)").next().expect("there");
         assert_eq!(section, "\n\nObjective: Keep the site up\n- No new dependencies\n\nTools: read, ls\n");
         assert!(prompt.contains("MOSAIC_HELLO_OK"));
@@ -100,14 +108,18 @@ mod tests {
     #[test]
     fn the_prompt_names_the_path_of_every_clone() {
         let project = Project { id: "site".parse().expect("a name"), root: "/srv/secret-place".into() };
-        let prompt = compose(None, &[], &[project], "hi").expect("fits");
+        let prompt = compose(None, &[], (std::slice::from_ref(&project), &[]), "hi").expect("fits");
         assert!(prompt.contains("- project site: ./site\n"), "{prompt}");
         assert!(!prompt.contains("secret-place"), "where the root is concerns no agent");
+        assert!(!prompt.contains("last turn"), "{prompt}");
+        let changed = ["site".parse().expect("a name")];
+        let prompt = compose(None, &[], (&[project], &changed), "hi").expect("fits");
+        assert!(prompt.contains("somebody else has changed what is in site; look again"), "{prompt}");
     }
 
     #[test]
     fn a_request_over_the_budget_is_refused() {
-        compose(None, &[], &[], &"x".repeat(7_900_000)).expect("fits");
-        compose(None, &[], &[], &"x".repeat(8_100_000)).expect_err("too many tokens");
+        compose(None, &[], (&[], &[]), &"x".repeat(7_900_000)).expect("fits");
+        compose(None, &[], (&[], &[]), &"x".repeat(8_100_000)).expect_err("too many tokens");
     }
 }

@@ -1,7 +1,9 @@
-use mosaic_ids::{RequestId, RunId};
+use mosaic_ids::{Name, RequestId, RunId};
 use mosaic_proto::broker::v1 as pb;
 use mosaic_proto::broker::v1::run_service_client::RunServiceClient;
-use mosaic_record::{Actor, Integration, Refusal, RunEvent, RunRecord, RunSpec, RunStatus, StepFacts, StepState};
+use mosaic_record::{
+    Actor, Harvest, Integration, Refusal, RunEvent, RunRecord, RunSpec, RunStatus, StepFacts, StepState,
+};
 use mosaic_rpc::{AuthedChannel, Dial, MAX_MESSAGE_BYTES, RpcError, acting_for};
 use serde::de::DeserializeOwned;
 use tonic::Status;
@@ -21,6 +23,27 @@ pub struct RunView {
     pub status: RunStatus,
     /// True once somebody has asked for its end.
     pub cancel_requested: bool,
+    /// True while the work in its clones is still to be taken out.
+    pub harvest_pending: bool,
+}
+
+impl RunView {
+    /// True when it is terminal, and nothing is to be taken out of its clones any more.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        self.status.is_terminal() && !self.harvest_pending
+    }
+}
+
+/// A run of a session, as lists show it.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    /// The run.
+    pub run_id: RunId,
+    /// Where it worked, as the spec says it; empty for nowhere.
+    pub workspace: String,
+    /// True when its adapter was started.
+    pub ran: bool,
 }
 
 /// A run that was recorded.
@@ -85,11 +108,36 @@ impl Broker {
     /// What the broker answers, or `unavailable`.
     pub async fn list(&self, states: &[pb::run::State]) -> Result<Vec<RunView>, RpcError> {
         let mut runs = Vec::new();
-        for run in pages(&self.client, states).await? {
+        for run in pages(&self.client, &in_states(states)).await? {
             runs.push(view(Some(run))?);
         }
         runs.reverse();
         Ok(runs)
+    }
+
+    /// Every run whose work is still to be taken out of its clones, oldest first.
+    ///
+    /// # Errors
+    /// What the broker answers, or `unavailable`.
+    pub async fn to_harvest(&self) -> Result<Vec<RunView>, RpcError> {
+        let pending = pb::ListRunsRequest { harvest_pending: true, ..pb::ListRunsRequest::default() };
+        let runs = pages(&self.client, &pending).await?;
+        runs.into_iter().rev().map(|run| view(Some(run))).collect()
+    }
+
+    /// The newest runs of a session, newest first; as many as a page has.
+    ///
+    /// # Errors
+    /// What the broker answers, or `unavailable`.
+    pub async fn newest_turns(&self, session: &Name) -> Result<Vec<Turn>, RpcError> {
+        let request =
+            pb::ListRunsRequest { page_size: PAGE, session: session.to_string(), ..pb::ListRunsRequest::default() };
+        let page = self.client.clone().list_runs(request).await.map_err(failed)?.into_inner();
+        let turn = |run: pb::Run| {
+            let run_id = run.run_id.parse().map_err(|_not_ours| malformed())?;
+            Ok(Turn { run_id, workspace: run.workspace, ran: run.start_time.is_some() })
+        };
+        page.runs.into_iter().map(turn).collect()
     }
 
     /// Leases a run; `None` when it is over.
@@ -218,6 +266,20 @@ impl Broker {
         Ok(())
     }
 
+    /// Records what became of the work in a run's clones.
+    ///
+    /// # Errors
+    /// What the broker answers, or `unavailable`.
+    ///
+    /// # Panics
+    /// Never: a harvest serializes.
+    pub async fn record_harvest(&self, run: &RunId, epoch: i64, harvest: &Harvest) -> Result<(), RpcError> {
+        let harvest = serde_json::to_string(harvest).expect("a harvest serializes");
+        let request = pb::RecordHarvestRequest { run_id: run.to_string(), epoch, harvest };
+        self.client.clone().record_harvest(request).await.map_err(failed)?;
+        Ok(())
+    }
+
     /// Records for `actor` that work was put onto a branch.
     ///
     /// # Errors
@@ -262,7 +324,7 @@ impl Broker {
         self.client.clone().get_run(request).await.map_err(failed)?.into_inner().run.ok_or_else(malformed)
     }
 
-    /// Every event of a terminal run, oldest first, as lines of JSON.
+    /// Every event of a run that is over, oldest first, as lines of JSON.
     ///
     /// # Errors
     /// What the broker answers, or `unavailable`.
@@ -277,15 +339,22 @@ impl Broker {
     }
 }
 
-/// Every run in one of `states`, newest first.
+/// Most runs of a page.
+const PAGE: i32 = 200;
+
+/// Asks for every run in one of `states`.
+pub(super) fn in_states(states: &[pb::run::State]) -> pb::ListRunsRequest {
+    pb::ListRunsRequest { states: states.iter().map(|&state| state.into()).collect(), ..pb::ListRunsRequest::default() }
+}
+
+/// Every run that `filter` asks for, newest first.
 pub(super) async fn pages(
     client: &RunServiceClient<AuthedChannel>,
-    states: &[pb::run::State],
+    filter: &pb::ListRunsRequest,
 ) -> Result<Vec<pb::Run>, RpcError> {
-    let states: Vec<i32> = states.iter().map(|&state| state.into()).collect();
     let (mut runs, mut page_token) = (Vec::new(), String::new());
     loop {
-        let request = pb::ListRunsRequest { page_size: 200, page_token, states: states.clone(), ..Default::default() };
+        let request = pb::ListRunsRequest { page_size: PAGE, page_token, ..filter.clone() };
         let page = client.clone().list_runs(request).await.map_err(failed)?.into_inner();
         runs.extend(page.runs);
         page_token = page.next_page_token;
@@ -346,7 +415,7 @@ fn view(run: Option<pb::Run>) -> Result<RunView, RpcError> {
         State::Refused => RunStatus::Refused,
     };
     let run_id = run.run_id.parse().map_err(|_not_ours| malformed())?;
-    Ok(RunView { run_id, status, cancel_requested: run.cancel_requested })
+    Ok(RunView { run_id, status, cancel_requested: run.cancel_requested, harvest_pending: run.harvest_pending })
 }
 
 fn json<T: DeserializeOwned>(text: &str) -> Result<T, RpcError> {

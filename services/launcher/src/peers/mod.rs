@@ -5,7 +5,7 @@ mod retention;
 mod retry;
 mod runner;
 
-pub use broker::{Broker, Created, Leased, RunView};
+pub use broker::{Broker, Created, Leased, RunView, Turn};
 pub use retention::{Cut, PastRun, Retention};
 pub use retry::persist;
 pub use runner::{Ended, Runner};

@@ -7,7 +7,7 @@ use mosaic_record::{Actor, Archive, RunPart, Workspace};
 use mosaic_rpc::{AuthedChannel, Dial, RpcError, acting_for};
 use tonic::Request;
 
-use super::broker::{failed, malformed, pages};
+use super::broker::{failed, in_states, malformed, pages};
 
 /// The broker, as whoever removes files uses it.
 #[derive(Debug, Clone)]
@@ -27,6 +27,8 @@ pub struct PastRun {
     pub kept: bool,
     /// True once its removal as a whole is recorded.
     pub record_pruned: bool,
+    /// True while the work in its clones is still to be taken out.
+    pub harvest_pending: bool,
     /// Where it worked.
     pub workspace: Option<Workspace>,
     /// The session that it used.
@@ -57,7 +59,7 @@ impl Retention {
     pub async fn ended(&self) -> Result<Vec<PastRun>, RpcError> {
         use pb::run::State;
         let terminal = [State::Succeeded, State::Failed, State::Cancelled, State::Lost, State::Refused];
-        pages(&self.runs, &terminal).await?.into_iter().map(ended).collect()
+        pages(&self.runs, &in_states(&terminal)).await?.into_iter().map(ended).collect()
     }
 
     /// Sessions that runs use, or wait for, that are not over.
@@ -66,7 +68,7 @@ impl Retention {
     /// What the broker answers, or `unavailable`.
     pub async fn busy_sessions(&self) -> Result<Vec<Name>, RpcError> {
         use pb::run::State;
-        let live = pages(&self.runs, &[State::Queued, State::Preparing, State::Running]).await?;
+        let live = pages(&self.runs, &in_states(&[State::Queued, State::Preparing, State::Running])).await?;
         live.into_iter().filter_map(|run| name(&run.session).transpose()).collect()
     }
 
@@ -138,6 +140,7 @@ fn ended(run: pb::Run) -> Result<PastRun, RpcError> {
         finished_at: Timestamp::new(finished.seconds, finished.nanos).map_err(|_out_of_range| malformed())?,
         kept: run.kept,
         record_pruned: run.record_pruned,
+        harvest_pending: run.harvest_pending,
         workspace: workspace.transpose().map_err(|_not_one| malformed())?,
         session: name(&run.session)?,
     })

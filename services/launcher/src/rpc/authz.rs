@@ -10,6 +10,7 @@ pub const RULES: &[Rule] = &[
     Rule { method: "/mosaic.launcher.v1.LaunchService/Stop", allow: &[Allow::Operator] },
     Rule { method: "/mosaic.launcher.v1.LaunchService/Prune", allow: &[Allow::Operator] },
     Rule { method: "/mosaic.launcher.v1.LaunchService/Integrate", allow: &[Allow::Operator] },
+    Rule { method: "/mosaic.launcher.v1.LaunchService/GetHarvest", allow: &[Allow::Operator] },
     Rule { method: "/mosaic.launcher.v1.LaunchService/RepairRuns", allow: &[Allow::Operator] },
     Rule { method: "/mosaic.launcher.v1.LaunchService/HandOver", allow: &[Allow::Operator] },
     Rule { method: "/mosaic.launcher.v1.LaunchService/GetStatus", allow: &[Allow::Operator] },

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 pub(super) use retention::{prune_order, prune_progress};
 
-use mosaic_ids::{RequestId, RunId};
+use mosaic_ids::{Name, RequestId, RunId};
 use mosaic_proto::launcher::v1 as pb;
 use mosaic_record::Document;
 use mosaic_rpc::RpcError;
 
-use crate::app::{Launched, Repaired, Stopping, Validated};
+use crate::app::{Launched, Part, Repaired, Stopping, Validated};
 use crate::domain::admission::{Overrides, Wish};
 
 /// How long AwaitRun waits when the caller does not say.
@@ -21,6 +21,23 @@ const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
 pub(super) fn run_id(text: &str) -> Result<RunId, RpcError> {
     text.parse().map_err(|error: mosaic_ids::InvalidRunId| RpcError::invalid(format!("run_id: {error}")))
+}
+
+/// The project that is named; none for the only one.
+pub(super) fn project(text: &str) -> Result<Option<Name>, RpcError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|error: mosaic_ids::InvalidName| RpcError::invalid(format!("project: {error}")))
+}
+
+pub(super) fn harvest_part(part: pb::HarvestPart) -> Result<Part, RpcError> {
+    match part {
+        pb::HarvestPart::Unspecified => Err(RpcError::invalid("part: which file is to be sent")),
+        pb::HarvestPart::Patch => Ok(Part::Patch),
+        pb::HarvestPart::Bundle => Ok(Part::Bundle),
+        pb::HarvestPart::Handoff => Ok(Part::Handoff),
+    }
 }
 
 pub(super) fn wait_limit(timeout: Option<prost_types::Duration>) -> Result<Duration, RpcError> {

@@ -16,10 +16,13 @@ use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status};
 
 use crate::app::App;
-use convert::{overrides, prune_order, prune_progress, request_id, run_id, wait_limit, wish};
+use convert::{harvest_part, overrides, project, prune_order, prune_progress, request_id, run_id, wait_limit, wish};
 
 /// Progress of a prune that may wait for whoever reads it.
 const PROGRESS: usize = 64;
+
+/// Pieces of a file that may wait for whoever reads it.
+const CHUNKS: usize = 4;
 
 /// How long the broker may take to say whether a run was left in the queue.
 const SHORTEST_LOOK: Duration = Duration::from_secs(1);
@@ -40,6 +43,7 @@ impl LaunchRpc {
 
 #[tonic::async_trait]
 impl LaunchService for LaunchRpc {
+    type GetHarvestStream = Pin<Box<dyn Stream<Item = Result<pb::GetHarvestResponse, Status>> + Send>>;
     type IntegrateStream = Pin<Box<dyn Stream<Item = Result<pb::IntegrateResponse, Status>> + Send>>;
     type PruneStream = Pin<Box<dyn Stream<Item = Result<pb::PruneResponse, Status>> + Send>>;
 
@@ -86,6 +90,20 @@ impl LaunchService for LaunchRpc {
         let (sender, progress) = mpsc::channel(PROGRESS);
         self.app.spawn_prune(order, sender);
         Ok(Response::new(Box::pin(ReceiverStream::new(progress).map(prune_progress))))
+    }
+
+    async fn get_harvest(
+        &self,
+        request: Request<pb::GetHarvestRequest>,
+    ) -> Result<Response<Self::GetHarvestStream>, Status> {
+        let request = request.into_inner();
+        let (run, part) = (run_id(&request.run_id)?, harvest_part(request.part())?);
+        let project = project(&request.project)?;
+        let (sender, chunks) = mpsc::channel(CHUNKS);
+        self.app.hand_out(&run, project.as_ref(), part, sender).await?;
+        let chunks = ReceiverStream::new(chunks);
+        let responses = chunks.map(|chunk| Ok(chunk.map(|chunk| pb::GetHarvestResponse { chunk })?));
+        Ok(Response::new(Box::pin(responses)))
     }
 
     async fn integrate(

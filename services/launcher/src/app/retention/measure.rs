@@ -59,7 +59,7 @@ pub(super) fn facts(root: &DataRoot, ended: Vec<PastRun>, busy: &[Name], in_hand
     }
     let sessions = sessions(root, &uses, busy);
     let of = |run: PastRun| EndedRun {
-        in_hand: in_hand(&run.run),
+        in_hand: run.harvest_pending || in_hand(&run.run),
         finished_at: run.finished_at,
         kept: run.kept,
         sizes: sizes(root, &run),

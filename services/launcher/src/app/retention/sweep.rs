@@ -97,6 +97,9 @@ impl App {
         if record.kept {
             return Err(NotRemoved::Left("it is kept by hand".to_owned()));
         }
+        if record.awaits_harvest() {
+            return Err(NotRemoved::Left("the work in its clones is not harvested yet".to_owned()));
+        }
         let mut kept_in = None;
         if !record.is_pruned(part) {
             if part == RunPart::Workspace {
