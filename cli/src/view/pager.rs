@@ -19,7 +19,7 @@ pub(crate) enum Pager {
     /// Through a program.
     Program {
         /// It.
-        child: Child,
+        child: Box<Child>,
         /// Ctrl-C is the pager's own meanwhile.
         _interrupts: Option<Signal>,
     },
@@ -36,7 +36,7 @@ impl Pager {
         }
         let interrupts = signal(SignalKind::interrupt()).ok();
         match command.spawn() {
-            Ok(child) => Self::Program { child, _interrupts: interrupts },
+            Ok(child) => Self::Program { child: Box::new(child), _interrupts: interrupts },
             Err(error) => {
                 tracing::debug!(program = %program.display(), %error, "Could not start the pager");
                 Self::None
