@@ -94,7 +94,7 @@ fn json(checkout: &Checkout) -> String {
 
 /// For people; `done` when it was not only looked at. What is not trusted follows, a line each.
 fn text(checkout: &Checkout, done: bool) -> String {
-    let Checkout { verdict, reason, detail, branch, base: _, tip, distrusted } = checkout;
+    let Checkout { verdict, reason, detail, branch, base: _, tip, tree: _, distrusted } = checkout;
     let became = match verdict {
         Verdict::Cloned | Verdict::FastForwarded if !done => format!("would be {verdict}"),
         _ => verdict.to_string(),
@@ -120,6 +120,7 @@ mod tests {
     #[test]
     fn a_look_says_what_would_become_of_a_clone_and_what_is_not_trusted() {
         let forwarded = Checkout {
+            tree: None,
             verdict: Verdict::FastForwarded,
             reason: None,
             detail: String::new(),

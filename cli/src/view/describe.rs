@@ -1,7 +1,10 @@
 //! Events in words.
 
 use mosaic_lifecycle::human_bytes;
-use mosaic_record::{Distrusted, Harvest, LeftOut, Output, ProjectCheckout, ProjectHarvest, RunEvent, StepState, Work};
+use mosaic_record::{
+    CheckResult, Distrusted, Harvest, Integration, LeftOut, Output, ProjectCheckout, ProjectHarvest, RunEvent,
+    StepState, Work,
+};
 
 use super::text::harmless;
 
@@ -36,11 +39,7 @@ pub(crate) fn describe(event: &RunEvent) -> String {
             None => format!("{}; output: {}", outcome.status, amounts(&outcome.output)),
         },
         RunEvent::Harvested { harvest: found, .. } => format!("harvest {}", harvest(found)),
-        RunEvent::Integrated { integration } => {
-            let checks = integration.checks.iter().all(|check| check.passed);
-            let what = if checks { "handed out" } else { "kept back by a check" };
-            format!("work on {}: {} {what}", integration.project, short(&integration.tip))
-        }
+        RunEvent::Integrated { integration: found } => format!("applied: {}", integration(found)),
         RunEvent::Kept { kept: true } => "kept: nothing of it is pruned".to_owned(),
         RunEvent::Kept { kept: false } => "no longer kept".to_owned(),
         RunEvent::Pruned(pruned) => format!("pruned: {}, {}", pruned.part, human_bytes(pruned.freed_bytes)),
@@ -109,7 +108,16 @@ fn amounts(output: &Output) -> String {
     text
 }
 
-/// The first digits of a commit's id, as people name it.
-fn short(id: &str) -> &str {
-    &id[..id.floor_char_boundary(12)]
+/// Work that was put onto a branch, and what checks said of it, a line each.
+pub(crate) fn integration(found: &Integration) -> String {
+    let onto = found.branch.as_deref().map_or_else(|| "its base".into(), harmless);
+    let mut text = format!("{}: {} on {onto}", found.project, found.tip);
+    if found.checks.iter().any(|check| !check.passed) {
+        text.push_str("; kept back by a check");
+    }
+    for CheckResult { name, run_id, passed } in &found.checks {
+        let said = if *passed { "passed" } else { "failed" };
+        text.push_str(&format!("\n  check {name} {said}: {run_id}"));
+    }
+    text
 }

@@ -87,6 +87,9 @@ pub(crate) fn details(record: &RunRecord) -> String {
     if let Some(harvest) = &record.harvest {
         line(&mut text, "harvest", super::describe::harvest(harvest));
     }
+    for integration in &record.integrations {
+        line(&mut text, "applied", super::describe::integration(integration));
+    }
     optional(&mut text, "session", record.session.as_ref());
     line(&mut text, "backend", record.backend);
     if let Some(containment) = &record.sandbox {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use mosaic_checkout::{Containment, Request, Verdict, locate, sync};
+use mosaic_checkout::{About, Containment, HarvestLimits, HarvestRequest, Request, Verdict, harvest, locate, sync};
 
 /// Uid of the guarded clones when this runs as root.
 const AGENT_UID: u32 = 61_234;
@@ -31,6 +31,11 @@ fn main() {
     for (pair, name, runs) in [(&small, "25 files", 21), (&large, "50,000 files", 5)] {
         println!("{}", pair.clone(&format!("clone, {name}, the host knows the root"), runs, false));
         println!("{}", pair.clone(&format!("clone, {name}, the root is new to the host"), runs, true));
+    }
+    for (pair, name, runs) in
+        [(&small, "25 files", 21), (&loose, "10,000 loose objects", 11), (&large, "50,000 files", 7)]
+    {
+        println!("{}", pair.harvest(&format!("harvest, {name}"), runs));
     }
 }
 
@@ -169,6 +174,69 @@ impl Pair {
         row(name, runs, || (), plain, guarded)
     }
 
+    /// Taking a commit, five changed files and five new ones out of a clone, beside a patch and a bundle of them.
+    fn harvest(&self, name: &str, runs: usize) -> String {
+        let plain = self.scratch.path().join("plain");
+        for clone in [&plain, &self.request.clone] {
+            let base = "refs/heads/base";
+            std::fs::write(clone.join("committed.txt"), "committed\n").expect("written");
+            for number in 0..CHANGED {
+                std::fs::write(clone.join(format!("d0/e0/f{number}.txt")), "changed\n").expect("written");
+                std::fs::write(clone.join(format!("new{number}.txt")), "new\n".repeat(100)).expect("written");
+            }
+            let mut command = git_command(clone);
+            let envs = [("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "safe.directory"), ("GIT_CONFIG_VALUE_0", "*")];
+            assert!(command.envs(envs).args(["update-ref", base, "HEAD"]).status().expect("git runs").success());
+            for arguments in [&["add", "committed.txt"][..], &["commit", "--quiet", "--message", "work"]] {
+                assert!(git_command(clone).envs(envs).args(arguments).status().expect("git runs").success());
+            }
+        }
+        self.own();
+        let request = HarvestRequest {
+            clone: self.request.clone.clone(),
+            root: self.request.root.clone(),
+            state: self.request.state.clone(),
+            git: self.request.git.clone(),
+            owner: self.request.owner,
+            containment: self.request.containment.clone(),
+            tip: None,
+            out: self.scratch.path().join("harvest"),
+            named: "harvest".to_owned(),
+            about: About {
+                run_id: "r-1".parse().expect("a run id"),
+                project: "site".parse().expect("a name"),
+                task_id: "task".parse().expect("a name"),
+                requirement: None,
+                adapter: "mock".parse().expect("a name"),
+                model: None,
+                finished_at: jiff::Timestamp::UNIX_EPOCH,
+            },
+            limits: HarvestLimits { entries: 50_000, bytes: 256 * 1024 * 1024 },
+        };
+        let by_git = || {
+            let start = Instant::now();
+            git(&plain, &["add", "--all", "--intent-to-add"]);
+            git(&plain, &["diff", "--binary", "--output=../work.patch", "base"]);
+            git(&plain, &["bundle", "create", "--quiet", "../work.bundle", "main", "^base"]);
+            start.elapsed()
+        };
+        let harvested = || {
+            let start = Instant::now();
+            let harvest = harvest(&request);
+            let took = start.elapsed();
+            assert_eq!(harvest.work.as_ref().map(|work| work.files), Some(11), "{harvest:?}");
+            took
+        };
+        row(name, runs, || (), by_git, harvested)
+    }
+
+    /// Gives the guarded clone back to its owner.
+    fn own(&self) {
+        let owner = format!("{0}:{0}", self.request.owner);
+        let given = Command::new("chown").args(["-Rh", &owner]).arg(&self.request.clone).status();
+        assert!(given.expect("chown runs").success());
+    }
+
     /// Puts loose objects into both clones.
     fn fill(&self, count: usize) {
         let content = self.scratch.path().join("content");
@@ -187,9 +255,7 @@ impl Pair {
             child.stdin.take().expect("a pipe").write_all(paths.as_bytes()).expect("written");
             assert!(child.wait().expect("ended").success());
         }
-        let owner = format!("{0}:{0}", self.request.owner);
-        let given = Command::new("chown").args(["-Rh", &owner]).arg(&self.request.clone).status();
-        assert!(given.expect("chown runs").success());
+        self.own();
     }
 }
 

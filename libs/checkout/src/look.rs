@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::at::{Directory, Fault, Kind, Status, shown};
 use crate::parse::{Entry, Head, ObjectId, packed_refs, parse_config, parse_head, parse_loose_ref};
-use crate::settings::{Known, foreign};
+use crate::settings::foreign;
 use crate::verdict::{Kept, Reason};
 
 /// Most entries below `.git`.
@@ -250,8 +250,7 @@ fn check_config(git: &Directory, expected: Expected<'_>) -> Result<(), Kept> {
         fault => kept_for(fault, "`.git/config`"),
     })?;
     let entries = parse_config(&content).map_err(|malformed| changed(format!("`.git/config` {malformed}")))?;
-    let known = Known { root: Some(expected.root.as_os_str()), branch: Some(expected.branch) };
-    if let Some((name, _)) = foreign(&entries, known).next() {
+    if let Some((name, _)) = foreign(&entries, Some(expected.root.as_os_str())).next() {
         return Err(changed(format!("`.git/config` sets {}", shown(name.as_bytes()))));
     }
     let names_root = |entry: &Entry| entry.section == "remote.origin" && entry.key == "url";

@@ -4,9 +4,32 @@ use std::path::Path;
 
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
-use crate::git::{Shown, TRANSFER_TIME};
+use crate::git::{Shown, TRANSFER_TIME, boxed_script};
 use crate::mirror::{Mirror, MirrorError, Tip, make_directory};
 use crate::{Failed, Request};
+
+/// Clones the mirror, which has the one branch: no other, no stash, nothing that was amended away. No reflog is begun, since
+/// it would say where the mirror is.
+const CLONE: [&str; 9] = [
+    "-c",
+    "core.logAllRefUpdates=false",
+    "clone",
+    "--quiet",
+    "--no-local",
+    "--single-branch",
+    "--no-tags",
+    "--template=",
+    "--no-recurse-submodules",
+];
+
+/// Makes it a clone of the root, and one like any other: its reflogs begin with the first thing that is done in it, and what
+/// branch the root is on is noted, whatever the mirror's own `HEAD` says.
+const SETTLE: &str = r#"
+set -eu
+"$@" config remote.origin.url "$ROOT"
+"$@" config core.logAllRefUpdates true
+"$@" symbolic-ref "$REMOTE/HEAD" "$TRACKING"
+"#;
 
 /// Makes the clone that `request` wants, at `tip`.
 pub(crate) fn make(mirror: &Mirror<'_>, request: &Request, tip: &Tip) -> Result<(), MirrorError> {
@@ -36,26 +59,13 @@ fn clone_into(mirror: &Mirror<'_>, request: &Request, tip: &Tip, stage: &Path) -
     ];
     let [source, place, global] = shown.map(|shown| containment.path_of(&shown));
     let target = format!("{place}/clone");
-    let boxed = |arguments: &[&str]| {
-        let (variables, contained) = ([("GIT_CONFIG_GLOBAL", &*global)], (containment, request.owner));
-        mirror.git.boxed(contained, &shown, &variables, arguments, (b"", TRANSFER_TIME))
-    };
-    // From the mirror, which has the one branch: no other, no stash, nothing that was amended away.
-    boxed(&[
-        "clone",
-        "--quiet",
-        "--no-local",
-        "--single-branch",
-        "--no-tags",
-        "--template=",
-        "--no-recurse-submodules",
-        "--branch",
-        &tip.branch,
-        "--end-of-options",
-        &source,
-        &target,
-    ])?;
-    boxed(&["-C", &target, "config", "remote.origin.url", &root])?;
+    let contained = (containment, request.owner);
+    let line = [&CLONE[..], &["--branch", &tip.branch, "--end-of-options", &source, &target]].concat();
+    let variables = [("GIT_CONFIG_GLOBAL", &*global)];
+    mirror.git.boxed(contained, &shown, &variables, &line, (b"", TRANSFER_TIME))?;
+    let (remote, branch) = ("refs/remotes/origin", &tip.branch);
+    let variables = [("ROOT", &*root), ("REMOTE", remote), ("TRACKING", &format!("{remote}/{branch}"))];
+    boxed_script(mirror.git, contained, &shown, SETTLE, &variables, &["-C", &target])?;
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
-use crate::git::{Failed, Git};
+use crate::git::{Failed, Git, busy_path};
 use crate::parse::{ObjectId, is_branch_name};
 
 /// How long a checkout waits for others of its project.
@@ -141,12 +141,14 @@ pub(crate) fn make_directory(path: &Path) -> Result<(), MirrorError> {
 impl<'a> Mirror<'a> {
     /// Opens the mirror of `root` below `state`, makes it when it is missing, and waits for whoever uses it.
     pub(crate) fn open(git: Git<'a>, state: &Path, root: &'a Path) -> Result<Self, MirrorError> {
-        let lock = lock(&state.join("lock"))?;
+        let own = lock(&state.join("lock"))?;
+        // What a host that was killed had started may still be at work.
+        drop(lock(&busy_path(state))?);
         // Left by whoever was killed while it held the lock.
         for left in ["stage", "mirror.new"] {
             remove_if_there(&state.join(left))?;
         }
-        let mirror = Self { git, path: state.join("mirror.git"), root, _lock: lock };
+        let mirror = Self { git, path: state.join("mirror.git"), root, _lock: own };
         if !mirror.path.join("HEAD").exists() {
             let made = mirror.make()?;
             mirror.place(&made)?;
@@ -209,8 +211,11 @@ impl<'a> Mirror<'a> {
         if let Err(error) = self.fetch_into(&self.path, tip) {
             tracing::warn!(%error, "The mirror of a root does not take its branch; it is made anew");
             let made = self.make()?;
-            self.fetch_into(&made, tip)?;
-            self.place(&made)?;
+            let fetched = self.fetch_into(&made, tip).map_err(MirrorError::from).and_then(|()| self.place(&made));
+            if fetched.is_err() {
+                remove_if_there(&made)?;
+            }
+            fetched?;
         }
         self.tidy();
         Ok(())

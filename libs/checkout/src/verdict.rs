@@ -56,6 +56,9 @@ pub struct Checkout {
     /// The commit that the root is at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tip: Option<String>,
+    /// Identity of the clone's tree, where it is the root's: the id of its tree object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<String>,
     /// What in the clone, as it was found, is not trusted; see [`distrusted`](crate::distrusted).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub distrusted: Vec<Distrusted>,

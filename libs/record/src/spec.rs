@@ -118,7 +118,7 @@ pub struct RunSpec {
     pub projects: Vec<Project>,
     /// What it checks, instead of doing work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub check: Option<CheckSpec>,
+    pub check: Option<Box<CheckSpec>>,
     /// The conversation that the adapter resumes or begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Name>,

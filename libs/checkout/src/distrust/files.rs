@@ -9,7 +9,7 @@ use super::Look;
 use crate::at::{Directory, Fault, shown};
 use crate::look::{CONFIG_BYTES, INDEX_BYTES};
 use crate::parse::{Index, parse_config, parse_index};
-use crate::settings::{Known, foreign};
+use crate::settings::foreign;
 
 /// Extensions that every index may have, and that say nothing of files: trees of what is staged, conflicts that were
 /// resolved, and where parts of the file begin.
@@ -28,7 +28,7 @@ pub(super) fn config(look: &mut Look, git: &Directory) {
         Ok(entries) => entries,
         Err(why) => return look.found.add(Distrust::Config, || format!(".git/config: {why}")),
     };
-    for (name, entry) in foreign(&entries, Known::default()) {
+    for (name, entry) in foreign(&entries, None) {
         let what = if name == "core.worktree" { Distrust::Elsewhere } else { Distrust::Config };
         let value = entry.value.as_deref().map(|value| format!(" = {}", shown(value.as_bytes())));
         look.found.add(what, || format!(".git/config: {}{}", shown(name.as_bytes()), value.unwrap_or_default()));

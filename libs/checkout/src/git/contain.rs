@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -88,12 +89,27 @@ impl Boxed<'_> {
         input: Input<'_>,
         bounds: Bounds,
     ) -> Result<Output, Failed> {
+        self.run_holding(variables, arguments, input, bounds, None)
+    }
+
+    /// The same; the program holds a file as [`run`] says.
+    ///
+    /// # Errors
+    /// When it fails, or the box can't be made.
+    pub(crate) fn run_holding(
+        &self,
+        variables: &[(&str, &str)],
+        arguments: &[&str],
+        input: Input<'_>,
+        bounds: Bounds,
+        held: Option<File>,
+    ) -> Result<Output, Failed> {
         let name = self.program.file_name().unwrap_or_default().to_string_lossy();
         match self.containment {
             Containment::Bubblewrap(bubblewrap) => {
                 let mut command = limited(&bubblewrap.to_string_lossy());
                 command.args(self.bubblewrap_arguments(variables)).args(arguments);
-                run(command, &name, input, bounds)
+                run(command, &name, input, bounds, held)
             }
             Containment::Landlock => {
                 let mut command = self.landlock_command();
@@ -105,7 +121,7 @@ impl Boxed<'_> {
                             program: name.to_string(),
                             source: std::io::Error::other(error),
                         })?;
-                        run(command, &name, input, bounds)
+                        run(command, &name, input, bounds, held)
                     });
                     thread.join()
                 });

@@ -5,7 +5,9 @@ mod contain;
 mod process;
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use contain::Containment;
@@ -59,7 +61,28 @@ pub(crate) struct Git<'a> {
     pub(crate) global: &'a Path,
 }
 
+/// The file that all that works on a project holds a lock on: what a host has started lives on for a moment when the host is
+/// killed.
+const BUSY: &str = "busy";
+
+/// Where that file is in a project's state.
+pub(crate) fn busy_path(state: &Path) -> PathBuf {
+    state.join(BUSY)
+}
+
 impl Git<'_> {
+    /// The file that tells that something of this project's is at work, with a lock.
+    fn busy(&self) -> Result<File, Failed> {
+        let path = self.global.with_file_name(BUSY);
+        let failed = |source| Failed::Start { program: "git".to_owned(), source };
+        // It must exist to be read; nothing is ever written to it.
+        let made = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
+        let file = made.and_then(|_made| File::open(&path)).map_err(failed)?;
+        // The lock goes on to the program, and falls with the last copy of the file.
+        file.try_lock_shared().map_err(|error| failed(error.into()))?;
+        Ok(file)
+    }
+
     /// Runs git on what the host alone has written: the root and the mirror. Transfers may take long.
     ///
     /// # Errors
@@ -68,8 +91,8 @@ impl Git<'_> {
         let mut command = limited(&self.program.to_string_lossy());
         command.envs(VARIABLES).env("GIT_CONFIG_GLOBAL", self.global);
         command.args(SETTINGS.iter().flat_map(|setting| ["-c", setting])).args(arguments);
-        run(command, "git", input.into(), Bounds { time: TRANSFER_TIME, output: OUTPUT_BYTES })
-            .map(|output| output.bytes)
+        let bounds = Bounds { time: TRANSFER_TIME, output: OUTPUT_BYTES };
+        run(command, "git", input.into(), bounds, Some(self.busy()?)).map(|output| output.bytes)
     }
 
     /// Runs git where an agent has written, in a box.
@@ -89,7 +112,7 @@ impl Git<'_> {
         let line: Vec<&str> =
             SETTINGS.iter().flat_map(|setting| ["-c", setting]).chain(arguments.iter().copied()).collect();
         let boxed = Boxed { containment, owner, shown, program: self.program, also: None };
-        boxed.run(&all, &line, input.into(), Bounds { time, output: OUTPUT_BYTES })
+        boxed.run_holding(&all, &line, input.into(), Bounds { time, output: OUTPUT_BYTES }, Some(self.busy()?))
     }
 }
 
@@ -113,7 +136,7 @@ pub(crate) fn boxed_script(
     line.extend(SETTINGS.iter().flat_map(|setting| ["-c", setting]));
     line.extend_from_slice(options);
     let boxed = Boxed { containment, owner, shown, program: Path::new("/usr/bin/sh"), also: Some(git.program) };
-    boxed.run(&all, &line, b"".into(), Bounds { time: TIME, output: 4096 })
+    boxed.run_holding(&all, &line, b"".into(), Bounds { time: TIME, output: 4096 }, Some(git.busy()?))
 }
 
 fn contained_variables() -> Vec<(&'static str, &'static str)> {

@@ -1,5 +1,6 @@
 //! Running a program: nothing of this process's environment, bounded in time, memory and output, ended with its children.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -116,12 +117,26 @@ pub(crate) struct Output {
 
 /// Runs `command`, named `program` in messages, with `input` on its standard input, and returns what it wrote.
 ///
+/// A program without input has `held`, an empty file, for its standard input. A lock on it falls when the program and all that
+/// it has started are gone, even if this process is killed before.
+///
 /// # Errors
 /// See [`Failed`]. Nothing that it started in its process group lives on then.
-pub(crate) fn run(mut command: Command, program: &str, input: Input<'_>, bounds: Bounds) -> Result<Output, Failed> {
+pub(crate) fn run(
+    mut command: Command,
+    program: &str,
+    input: Input<'_>,
+    bounds: Bounds,
+    held: Option<File>,
+) -> Result<Output, Failed> {
     let program = || program.to_owned();
     let start = |source| Failed::Start { program: program(), source };
-    let stdin = if matches!(input, Input::Bytes(&[])) { Stdio::null() } else { Stdio::piped() };
+    let is_empty = matches!(input, Input::Bytes(&[]));
+    let stdin = match held {
+        _ if !is_empty => Stdio::piped(),
+        Some(held) => held.into(),
+        None => Stdio::null(),
+    };
     command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = command.spawn().map_err(start)?;
     let heard = hear(&mut child, input, bounds).map_err(start)?;
@@ -222,7 +237,7 @@ mod tests {
     fn shell(script: &str, input: &[u8], time: u64, output: u64) -> Result<Vec<u8>, Failed> {
         let mut command = limited("/bin/sh");
         command.args(["-c", script]);
-        run(command, "sh", input.into(), Bounds { time: Duration::from_millis(time), output })
+        run(command, "sh", input.into(), Bounds { time: Duration::from_millis(time), output }, None)
             .map(|output| output.bytes)
     }
 

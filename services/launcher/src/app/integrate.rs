@@ -2,9 +2,11 @@
 
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use mosaic_checkout::{About, IntegrateError, Integrated, MirrorError, Onto, Recorded, integrate};
 use mosaic_config::Check;
+use mosaic_data_root::DataRoot;
 use mosaic_ids::{Digest, Name, RequestId, RunId};
 use mosaic_lifecycle::error_chain;
 use mosaic_record::{
@@ -23,6 +25,8 @@ use crate::peers::persist;
 
 /// Most checks of one integration.
 const CHECKS: usize = 32;
+/// Age from which on the result of an integration is nobody's: longer than all of its checks may take.
+const LEFT: Duration = Duration::from_secs(48 * 3600);
 /// Bytes of a bundle in one message.
 const CHUNK_BYTES: usize = 256 * 1024;
 
@@ -107,7 +111,7 @@ impl App {
         let (project, work) = chosen(&record, &spec, order.project.as_ref())?;
         let checks = self.checks(&order.checks)?;
         let bundle = self.inner.root.integrations().join(format!("{}.bundle", uuid::Uuid::now_v7()));
-        let result = self.hand_out(&order, (&project, &work, &record), checks, &bundle, progress).await;
+        let result = self.put_and_check(&order, (&project, &work, &record), checks, &bundle, progress).await;
         let removed = std::fs::remove_file(&bundle);
         if let Err(error) = removed.or_else(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Ok(()),
@@ -118,7 +122,7 @@ impl App {
         result
     }
 
-    async fn hand_out(
+    async fn put_and_check(
         &self,
         order: &IntegrateOrder,
         (project, work, record): (&Project, &Work, &RunRecord),
@@ -249,6 +253,17 @@ impl App {
             None => Err(RpcError::invalid(format!("no check `{name}`, or it is named twice; known: {known}"))),
         };
         names.iter().map(find).collect()
+    }
+}
+
+/// Removes results of integrations that a launcher was killed over. One that is younger may be another launcher's, which ends
+/// while this one begins.
+pub(super) fn remove_left(root: &DataRoot) {
+    for entry in std::fs::read_dir(root.integrations()).into_iter().flatten().flatten() {
+        let age = entry.metadata().and_then(|metadata| metadata.modified()).map(|time| time.elapsed());
+        if age.is_ok_and(|age| age.is_ok_and(|age| age > LEFT)) {
+            let _gone = std::fs::remove_file(entry.path());
+        }
     }
 }
 

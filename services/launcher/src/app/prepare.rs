@@ -204,9 +204,8 @@ impl Preparation {
 
     fn checkouts(&self) -> Result<StepFacts, StepFailed> {
         let Some(path) = self.places.workspace() else { return Ok(StepFacts::default()) };
-        let Places { run_id, spec, root } = &self.places;
-        if let Some(check) = &spec.check {
-            let taken = self.checkouts.take_for(root, run_id, check, &path);
+        if let Some(check) = &self.places.spec.check {
+            let taken = self.checkouts.take_for(&self.places, check, &path);
             taken.inspect_err(|_| self.places.undo(Step::Checkouts))?;
             return Ok(StepFacts { made: true, ..StepFacts::default() });
         }

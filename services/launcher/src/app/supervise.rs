@@ -50,6 +50,7 @@ impl App {
     /// # Errors
     /// What the broker answers.
     pub async fn reconcile(&self) -> Result<(), RpcError> {
+        super::integrate::remove_left(&self.inner.root);
         // What was live keeps its workspace and session until its sandbox is proven gone: before anything queued is looked at.
         // So does what ended, until it is harvested.
         let mut live = persist(|| self.inner.broker.to_harvest()).await?;

@@ -73,7 +73,7 @@ pub fn spec(spec: CheckSpec, check: &Check, config: &Config, traceparent: Option
         notes: Vec::new(),
         warnings: Vec::new(),
         traceparent,
-        check: Some(spec),
+        check: Some(Box::new(spec)),
     })
 }
 
