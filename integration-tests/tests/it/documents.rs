@@ -47,6 +47,7 @@ fn links_between_the_documents_lead_somewhere() {
         "docs/configuration.md",
         "docs/containment.md",
         "docs/grpc.md",
+        "docs/harvest.md",
         "docs/hosting.md",
         "docs/records.md",
         "docs/tasks.md",

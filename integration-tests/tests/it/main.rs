@@ -4,6 +4,7 @@ mod checkouts;
 mod containment;
 mod documents;
 mod grpc;
+mod harvest;
 mod hosting;
 mod outcome;
 mod policy;

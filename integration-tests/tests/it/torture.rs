@@ -14,8 +14,10 @@ mod watching;
 
 use std::time::Duration;
 
+pub(crate) use host::{host, until_it_serves};
+
 /// How long recovery may take before something counts as left behind.
-const RECOVERY: Duration = Duration::from_secs(30);
+pub(crate) const RECOVERY: Duration = Duration::from_secs(30);
 
 /// How long something may take that takes a moment.
-const SOON: Duration = Duration::from_secs(30);
+pub(crate) const SOON: Duration = Duration::from_secs(30);

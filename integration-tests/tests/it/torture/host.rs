@@ -20,7 +20,7 @@ const PEOPLE: usize = 3;
 const LONGEST_LIFE: Duration = Duration::from_millis(1_600);
 
 /// A foreground host, and what it says in `up.log`.
-pub(super) fn host(mosaic: &Installation) -> Process {
+pub(crate) fn host(mosaic: &Installation) -> Process {
     host_with(mosaic, |command| command)
 }
 
@@ -38,7 +38,7 @@ fn said(mosaic: &Installation) -> String {
 
 /// Waits until a host that was just started serves.
 #[track_caller]
-pub(super) fn until_it_serves(mosaic: &Installation, host: &mut Process) {
+pub(crate) fn until_it_serves(mosaic: &Installation, host: &mut Process) {
     wait_for("the host", SOON, || {
         assert!(host.ended().is_none(), "the host ended: {}", said(mosaic));
         mosaic.host_pid().filter(|pid| *pid == host.pid())

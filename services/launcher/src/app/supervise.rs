@@ -168,7 +168,7 @@ impl App {
     async fn under_lease(&self, ticket: &Ticket, leased: Leased, held: &mut Option<Held>) -> Result<(), GivenUp> {
         let (epoch, term) = (leased.epoch, leased.term);
         let life = async {
-            let ended = self.see_through(ticket, leased, held).await;
+            let ended = Box::pin(self.see_through(ticket, leased, held)).await;
             if matches!(ended, Ok(()) | Err(GivenUp::Ending)) {
                 persist(|| self.inner.broker.release(ticket.run(), epoch)).await?;
             }
