@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use mosaic_ids::Digest;
-use mosaic_record::Archive;
+use mosaic_record::{Archive, RunRecord};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat, readlinkat};
 use nix::libc;
@@ -92,6 +92,20 @@ pub(super) fn archive(directory: &Path, workspace: &Path, bounds: &Bounds) -> Re
         Err(error) => {
             let _what_is_there = fs::remove_file(&temporary);
             Err(if Unreadable::is(&error) { ArchiveError::Read(error) } else { failed(error) })
+        }
+    }
+}
+
+/// Removes an archive that no record names, and what a launcher that was killed has left of one. Blocks on the file system.
+pub(super) fn remove_unrecorded(directory: &Path, record: &RunRecord) {
+    let is_recorded = record.pruned.iter().filter_map(|pruned| pruned.archive.as_ref()).any(|found| found.name == NAME);
+    let path = directory.join(NAME);
+    let temporary = path.with_extension("gz.tmp");
+    for left in [Some(temporary), Some(path).filter(|_| !is_recorded)].into_iter().flatten() {
+        if let Err(error) = fs::remove_file(&left)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(path = %left.display(), %error, "Could not remove an archive that was not finished");
         }
     }
 }

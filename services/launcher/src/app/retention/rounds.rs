@@ -6,9 +6,9 @@ use mosaic_ids::RunId;
 use mosaic_record::RunPart;
 use mosaic_rpc::{Reason, RpcError};
 
-use super::Order;
 use super::removal::{Removal, is_there};
 use super::sweep::{NotRemoved, blocking};
+use super::{Order, archive};
 use crate::app::App;
 use crate::peers::persist;
 
@@ -68,7 +68,11 @@ impl App {
                     Removal::new(&self.inner.root).forget(&run, part);
                     self.finish(&run, RunPart::Record).await;
                 }
-                Ok(_) => Removal::new(&self.inner.root).forget(&run, part),
+                // It was only begun. What was made for it goes, and the part stays.
+                Ok((_, record, _)) => {
+                    archive::remove_unrecorded(&self.inner.root.run(&run), &record);
+                    Removal::new(&self.inner.root).forget(&run, part);
+                }
                 Err(error) => return Err(error),
             }
         }

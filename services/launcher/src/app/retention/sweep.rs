@@ -102,15 +102,15 @@ impl App {
         }
         let mut kept_in = None;
         if !record.is_pruned(part) {
-            if part == RunPart::Workspace {
-                kept_in = self.archive(run).await?;
-            }
             let removal = Removal::new(&self.inner.root);
             blocking({
                 let (removal, run) = (removal.clone(), run.clone());
                 move || removal.note(&run, part)
             })
             .await?;
+            if part == RunPart::Workspace {
+                kept_in = self.archive(run).await.inspect_err(|_| removal.forget(run, part))?;
+            }
             let recorded = self.inner.retention.prune_run(run, part, bytes, kept_in.as_ref(), actor).await;
             if let Err(error) = recorded {
                 // Only an answer says that nothing was recorded; without one, the next look at the note finds out.
