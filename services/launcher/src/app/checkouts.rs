@@ -80,9 +80,11 @@ impl Checkouts {
 
     /// Where the project's state is, and what it is worked on with.
     pub(super) fn place(&self, root: &DataRoot, project: &Project) -> Result<Place, RpcError> {
+        const NO_GIT: &str = "there is no git; install it, or set `gitPath`";
         let git = self.git.clone().ok_or_else(|| RpcError::refused(Refusal::CheckoutFailed, NO_GIT))?;
+        let containment = self.containment.get_or_init(|| Containment::detect(&self.bubblewrap, self.owner)).clone();
         let (root, state) = (PathBuf::from(&project.root), state(root, project));
-        Ok(Place { root, state, git, owner: self.owner, containment: self.containment() })
+        Ok(Place { root, state, git, owner: self.owner, containment })
     }
 
     fn step(&self, places: &Places, project: &Project, workspace: &Path) -> Result<ProjectCheckout, StepFailed> {
@@ -90,16 +92,10 @@ impl Checkouts {
             let message = format!("the clone of project `{}` can't be made: {why}", project.id);
             StepFailed::new(Refusal::CheckoutFailed, message)
         };
-        let git = self.git.clone().ok_or_else(|| failed(NO_GIT))?;
-        let request = Request {
-            clone: workspace.join(&project.id),
-            root: PathBuf::from(&project.root),
-            branch: None,
-            state: state(&places.root, project),
-            git,
-            owner: self.owner,
-            containment: self.containment(),
-        };
+        let place = self.place(&places.root, project).map_err(|error| failed(&error.message))?;
+        let Place { root, state, git, owner, containment } = place;
+        let clone = workspace.join(&project.id);
+        let request = Request { clone, root, branch: None, state, git, owner, containment };
         let checkout = sync(&request).map_err(|error| failed(&error_chain(&error)))?;
         tracing::info!(project.id = %project.id, checkout.verdict = %checkout.verdict, "Checked a project out");
         // Of a clone that is at the root's tip it is known; another one has to be looked through.
@@ -111,8 +107,9 @@ impl Checkouts {
     fn tree(&self, places: &Places, project: &Project, workspace: &Path, tip: Option<String>) -> Option<String> {
         let _alone = alone(&places.root, project).ok()?;
         // Identities have no date.
-        let request = self.harvest_request(places, project, workspace, (tip, Timestamp::UNIX_EPOCH))?;
-        tree_identity(&request)
+        let place = self.place(&places.root, project).ok()?;
+        let clone = workspace.join(&project.id);
+        tree_identity(&harvest_request(places, project, place, clone, (tip, Timestamp::UNIX_EPOCH)))
     }
 
     /// Takes the work of a run that ended at `ended` out of the clone of one of its projects. Blocks for as long as git
@@ -140,9 +137,9 @@ impl Checkouts {
         let Some(workspace) = places.workspace() else {
             return failed(HarvestFailure::WorkspaceMissing, "the run has no workspace".to_owned());
         };
-        let about = (checkout.tip.clone(), ended);
-        let Some(request) = self.harvest_request(places, project, &workspace, about) else {
-            return failed(HarvestFailure::GitFailed, NO_GIT.to_owned());
+        let place = match self.place(&places.root, project) {
+            Ok(place) => place,
+            Err(error) => return failed(HarvestFailure::GitFailed, error.message),
         };
         let _alone = match alone(&places.root, project) {
             Ok(alone) => alone,
@@ -155,47 +152,41 @@ impl Checkouts {
         if let Err(error) = made {
             return failed(HarvestFailure::HostFailed, error.to_string());
         }
-        Some(harvest(&request))
-    }
-
-    /// `None` without a git.
-    fn harvest_request(
-        &self,
-        places: &Places,
-        project: &Project,
-        workspace: &Path,
-        (tip, finished_at): (Option<String>, Timestamp),
-    ) -> Option<HarvestRequest> {
-        let Places { run_id, spec, root } = places;
-        Some(HarvestRequest {
-            clone: workspace.join(&project.id),
-            root: PathBuf::from(&project.root),
-            state: state(root, project),
-            git: self.git.clone()?,
-            owner: self.owner,
-            containment: self.containment(),
-            tip,
-            out: root.harvest(run_id).join(&project.id),
-            named: format!("harvest/{}", project.id),
-            about: About {
-                run_id: run_id.clone(),
-                project: project.id.clone(),
-                task_id: spec.task_id.clone(),
-                requirement: None,
-                adapter: spec.adapter.clone(),
-                model: spec.model.clone(),
-                finished_at,
-            },
-            limits: HarvestLimits { entries: spec.limits.harvest_entries, bytes: spec.limits.harvest_bytes },
-        })
-    }
-
-    fn containment(&self) -> Option<Containment> {
-        self.containment.get_or_init(|| Containment::detect(&self.bubblewrap, self.owner)).clone()
+        let clone = workspace.join(&project.id);
+        Some(harvest(&harvest_request(places, project, place, clone, (checkout.tip.clone(), ended))))
     }
 }
 
-const NO_GIT: &str = "there is no git; install it, or set `gitPath`";
+fn harvest_request(
+    places: &Places,
+    project: &Project,
+    place: Place,
+    clone: PathBuf,
+    (tip, finished_at): (Option<String>, Timestamp),
+) -> HarvestRequest {
+    let Places { run_id, spec, root } = places;
+    HarvestRequest {
+        clone,
+        root: place.root,
+        state: place.state,
+        git: place.git,
+        owner: place.owner,
+        containment: place.containment,
+        tip,
+        out: root.harvest(run_id).join(&project.id),
+        named: format!("harvest/{}", project.id),
+        about: About {
+            run_id: run_id.clone(),
+            project: project.id.clone(),
+            task_id: spec.task_id.clone(),
+            requirement: None,
+            adapter: spec.adapter.clone(),
+            model: spec.model.clone(),
+            finished_at,
+        },
+        limits: HarvestLimits { entries: spec.limits.harvest_entries, bytes: spec.limits.harvest_bytes },
+    }
+}
 
 /// The host's own directory for a project.
 fn state(root: &DataRoot, project: &Project) -> PathBuf {
