@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use crate::at::{Directory, Fault, Kind, Status, shown};
-use crate::parse::{Entry, Head, ObjectId, packed_refs, parse_config, parse_head, parse_loose_ref};
-use crate::settings::foreign;
+use crate::parse::{Head, ObjectId, packed_refs, parse_config, parse_head, parse_loose_ref};
+use crate::settings::{foreign, names_root};
 use crate::verdict::{Kept, Reason};
 
 /// Most entries below `.git`.
@@ -253,7 +253,6 @@ fn check_config(git: &Directory, expected: Expected<'_>) -> Result<(), Kept> {
     if let Some((name, _)) = foreign(&entries, Some(expected.root.as_os_str())).next() {
         return Err(changed(format!("`.git/config` sets {}", shown(name.as_bytes()))));
     }
-    let names_root = |entry: &Entry| entry.section == "remote.origin" && entry.key == "url";
     if entries.iter().any(names_root) { Ok(()) } else { Err(changed("`.git/config` names no root".to_owned())) }
 }
 
