@@ -121,6 +121,14 @@ fn kept_for(fault: Fault, what: &str) -> Kept {
     Kept::looked(reason, format!("{what} {fault}"))
 }
 
+/// The same for a name that was listed a moment ago: where it is gone, something is at work there.
+fn kept_within(fault: Fault, what: &str) -> Kept {
+    match fault {
+        Fault::Missing => Kept::looked(Reason::GitBusy, format!("{what} {fault} any more")),
+        fault => kept_for(fault, what),
+    }
+}
+
 /// Walks all of `.git`: nothing but directories, and files of one name, on one file system.
 fn walk(git: &Directory, top: Status, ours: Option<&str>) -> Result<(), Kept> {
     let mut walk = Walk { top, ours, entries: 0, busy: None };
@@ -147,7 +155,7 @@ impl Walk<'_> {
         let names = directory.names(ENTRIES - self.entries).map_err(|fault| kept_for(fault, &at(OsStr::new(""))))?;
         self.entries += names.len();
         for name in &names {
-            let status = directory.look(name).map_err(|fault| kept_for(fault, &at(name)))?;
+            let status = directory.look(name).map_err(|fault| kept_within(fault, &at(name)))?;
             self.check_plain(status, &at(name))?;
             if self.busy.is_none() && is_busy(path, name) && !self.is_ours(directory, name) {
                 self.busy = Some(format!("{} is there", at(name)));
@@ -156,7 +164,7 @@ impl Walk<'_> {
                 if depth + 1 >= DEPTH {
                     return Err(Kept::looked(Reason::TooLarge, format!("{} is nested too deeply", at(name))));
                 }
-                let child = directory.child(name).map_err(|fault| kept_for(fault, &at(name)))?;
+                let child = directory.child(name).map_err(|fault| kept_within(fault, &at(name)))?;
                 self.below(&child, &path.join(name), depth + 1)?;
             }
         }

@@ -57,7 +57,14 @@ fn two_checkouts_of_one_clone_at_once_leave_it_at_the_tip() {
                 for request in [&one, &other] {
                     threads.spawn(move || {
                         let done = sync(request).expect("done");
-                        let late = [Reason::GitBusy, Reason::GitFailed, Reason::Dirty, Reason::HiddenChanges];
+                        // What another one is writing looks like work in it.
+                        let late = [
+                            Reason::GitBusy,
+                            Reason::GitFailed,
+                            Reason::Dirty,
+                            Reason::HiddenChanges,
+                            Reason::WouldOverwrite,
+                        ];
                         let fits = match done.reason {
                             None => done.verdict == Verdict::FastForwarded,
                             Some(reason) => !shared && late.contains(&reason),
