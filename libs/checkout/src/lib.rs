@@ -8,6 +8,7 @@
 //! - Whatever meets an agent's files is contained, and what is written among them is written by a contained child under the uid
 //!   that owns them.
 //! - The root is never written.
+//! - A host that is killed at any moment leaves what the next checkout finishes or undoes, after all that it had started is gone.
 //!
 //! They hold only while no process of the workspace is alive: the caller sees to that.
 
