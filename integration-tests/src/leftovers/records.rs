@@ -55,7 +55,14 @@ fn of_run(data: &Path, operator: &Operator, run: &str) -> Result<(), String> {
     if ends.len() != 1 {
         return Err(format!("has {} ends: {ends:?}", ends.len()));
     }
-    if !events.last().is_some_and(|last| ENDS.contains(&kind(last).as_str())) {
+    let rest: Vec<String> = events.iter().map(kind).skip_while(|kind| !ENDS.contains(&kind.as_str())).skip(1).collect();
+    let ended_well = match (record["harvest"].is_null(), rest.split_last()) {
+        (true, rest) => rest.is_none(),
+        // Whoever harvests may have taken the run over.
+        (false, Some((last, before))) => last == "run.harvested" && before.iter().all(|kind| kind == "run.claimed"),
+        (false, None) => false,
+    };
+    if !ended_well {
         return Err(format!("goes on after its end: {events:?}"));
     }
     if !events.is_sorted_by(|a, b| a["sequence"].as_i64() < b["sequence"].as_i64()) {

@@ -80,12 +80,11 @@ impl Checkouts {
 
     /// Where the project's state is, and what it is worked on with.
     pub(super) fn place(&self, root: &DataRoot, project: &Project) -> Result<Place, RpcError> {
-        let git = self.git.clone().ok_or_else(|| {
-            RpcError::refused(Refusal::CheckoutFailed, "there is no git\nhint: install it, or set `gitPath`")
-        })?;
+        const NO_GIT: &str = "there is no git; install it, or set `gitPath`";
+        let git = self.git.clone().ok_or_else(|| RpcError::refused(Refusal::CheckoutFailed, NO_GIT))?;
         let containment = self.containment.get_or_init(|| Containment::detect(&self.bubblewrap, self.owner)).clone();
-        let state = state(root, project);
-        Ok(Place { root: PathBuf::from(&project.root), state, git, owner: self.owner, containment })
+        let (root, state) = (PathBuf::from(&project.root), state(root, project));
+        Ok(Place { root, state, git, owner: self.owner, containment })
     }
 
     fn step(&self, places: &Places, project: &Project, workspace: &Path) -> Result<ProjectCheckout, StepFailed> {

@@ -44,7 +44,7 @@ impl App {
     /// # Errors
     /// `not-found` where there is no work; `invalid-request` when the project is to be named; `bundle-changed` when the file is
     /// gone; what the broker answers.
-    pub async fn hand_out_harvest(
+    pub async fn hand_out(
         &self,
         run: &RunId,
         project: Option<&Name>,

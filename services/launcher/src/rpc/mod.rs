@@ -100,7 +100,7 @@ impl LaunchService for LaunchRpc {
         let (run, part) = (run_id(&request.run_id)?, harvest_part(request.part())?);
         let project = project(&request.project)?;
         let (sender, chunks) = mpsc::channel(CHUNKS);
-        self.app.hand_out_harvest(&run, project.as_ref(), part, sender).await?;
+        self.app.hand_out(&run, project.as_ref(), part, sender).await?;
         let chunks = ReceiverStream::new(chunks);
         let responses = chunks.map(|chunk| Ok(chunk.map(|chunk| pb::GetHarvestResponse { chunk })?));
         Ok(Response::new(Box::pin(responses)))
