@@ -68,7 +68,10 @@ fn a_clone_is_made_follows_its_root_and_is_kept_once_an_agent_has_worked_in_it()
     git(&business.root, &["branch", "other"]);
 
     let record = business.run("cat site/page; git -C site for-each-ref --format='%(refname)'");
-    assert_eq!(record["response"], "one\nrefs/heads/main\nrefs/remotes/origin/main", "{record}");
+    assert_eq!(
+        record["response"], "one\nrefs/heads/main\nrefs/remotes/origin/HEAD\nrefs/remotes/origin/main",
+        "{record}"
+    );
     let tree = git(&business.root, &["rev-parse", "HEAD^{tree}"]);
     let cloned = json!([{ "project": "site", "verdict": "cloned", "branch": "main", "tip": first, "tree": tree }]);
     assert_eq!(record["checkouts"], cloned);
@@ -103,6 +106,14 @@ fn a_payload_in_a_clone_is_never_executed_by_a_launch() {
     assert_eq!(record["checkouts"][0]["reason"], "config-changed");
     assert_eq!(record["response"], "one", "the run goes on with the clone as it is");
     assert!(!marker.exists());
+    let distrusted = record["checkouts"][0]["distrusted"].as_array().expect("a list").clone();
+    assert_eq!(distrusted.len(), 2, "{record}");
+    assert_eq!(
+        distrusted[0],
+        json!({ "what": "config", "at": format!(".git/config: core.fsmonitor = touch {}", marker.display()) })
+    );
+    let shown = business.mosaic.mosaic(&["show", record["runId"].as_str().expect("an id")]).expect(0);
+    assert!(shown.stdout.contains("not trusted: config: .git/config: core.hookspath = "), "{}", shown.stdout);
 }
 
 #[test]
@@ -176,4 +187,16 @@ fn one_checkout_is_done_by_hand_without_services() {
     assert!(business.mosaic.host().is_none(), "no host was started");
     let missing = business.mosaic.mosaic(&["checkout", "sync", "x", "--root", "/nonexistent", "--json"]).expect(4);
     assert_eq!(missing.json()["verdict"], "checkout-failed");
+    // People are told what would be done, and which branch there is not.
+    let root = business.root.display().to_string();
+    let people = |clone: &str, more: &[&str]| {
+        let line = [&["checkout", "inspect", clone, "--root", &root, "--state", "state"], more].concat();
+        business.mosaic.mosaic(&line)
+    };
+    assert!(people("new", &[]).expect(0).stdout.starts_with("would be cloned: `main` is at "));
+    git(&business.mosaic.path().join("clone"), &["checkout", "--quiet", "page"]);
+    business.commit("page", "three\n");
+    assert!(people("clone", &[]).expect(0).stdout.starts_with("would be fast-forwarded: `main` is at "));
+    let unknown = people("new", &["--branch", "nowhere"]).expect(4);
+    assert!(unknown.stderr.contains("has no branch `nowhere`"), "{}", unknown.stderr);
 }

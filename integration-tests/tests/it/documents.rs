@@ -1,6 +1,9 @@
 //! The documents say what the code does.
 
-use mosaic_record::{CheckoutVerdict, EndReason, KeptReason, LIMITS, Note, Refusal, RunStatus, Tool};
+use mosaic_record::{
+    CheckoutVerdict, EndReason, HarvestFailure, HarvestState, KeptReason, LIMITS, LeftOutReason, Note, Refusal,
+    RunStatus, Tool,
+};
 
 fn document(name: &str) -> String {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name);
@@ -18,6 +21,14 @@ fn every_status_reason_refusal_and_note_is_documented() {
     let verdicts = CheckoutVerdict::ALL.iter().map(|value| value.as_str());
     for value in verdicts.chain(KeptReason::ALL.iter().map(|value| value.as_str())) {
         assert!(checkouts.contains(&format!("| `{value}` |")), "{value}");
+    }
+    let harvests = document("docs/harvest.md");
+    let failures = HarvestFailure::ALL.iter().map(|value| value.as_str());
+    for value in failures.chain(LeftOutReason::ALL.iter().map(|value| value.as_str())) {
+        assert!(harvests.contains(&format!("| `{value}` |")), "{value}");
+    }
+    for value in HarvestState::ALL {
+        assert!(records.contains(&format!("| `{value}` |")), "{value}");
     }
     for value in statuses.chain(reasons).chain(refusals).chain(notes) {
         assert!(records.contains(&format!("| `{value}` |")), "{value}");

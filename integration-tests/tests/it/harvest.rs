@@ -1,5 +1,6 @@
 //! The work of runs, taken out of their clones: recorded once, shown as a patch, and known to the session's next run.
 
+mod apply;
 mod crash;
 
 use std::path::{Path, PathBuf};
@@ -37,7 +38,19 @@ impl Business {
             json!({ "id": name, "root": root })
         });
         let business = home.path().join("business.json");
-        let text = json!({ "businessVersion": 1, "id": "acme", "projects": projects });
+        let text = json!({
+            "businessVersion": 1,
+            "id": "acme",
+            "projects": projects,
+            "checks": {
+                "page": {
+                    "executable": "/bin/sh",
+                    "arguments": ["-c", "echo $(cat page); test -z \"$(git status --porcelain)\" && echo clean"],
+                    "timeoutSeconds": 60,
+                },
+                "bad": { "executable": "/bin/false" },
+            },
+        });
         std::fs::write(&business, text.to_string()).expect("written");
         Self { mosaic: installation_with(|config| config["business"] = json!(business)), home }
     }

@@ -10,8 +10,8 @@ use crate::parse::ObjectId;
 use crate::shadow::Shadow;
 use crate::verdict::{Kept, Reason};
 
-/// Takes the locks of index and branch, as git does: a lock that is there is somebody's. Exit status 10 says so. A lock has its
-/// content from the moment at which it is there. Then objects, the work tree, index, branch, and the locks are given back.
+/// Takes the locks of index and branch, as git does: a lock that is there is somebody's. Exit status 10 says so, and also that
+/// the branch has been moved before. A lock has its content from the moment at which it is there. Then objects, the work tree, index, branch, and the locks are given back.
 const ADVANCE: &str = r#"
 set -eu
 cd "$CLONE/.git"
@@ -24,6 +24,8 @@ mv -n "$STAGE/one" index.lock
 if [ -e "$STAGE/one" ]; then rm -rf "$STAGE"; exit 10; fi
 mv -n "$STAGE/two" "$ref.lock"
 if [ -e "$STAGE/two" ]; then rm -rf "$STAGE" index.lock; exit 10; fi
+if [ -e "$ref" ]; then printf '%s\n' "$BASE" | cmp -s - "$ref"; else grep -qxF "$BASE $ref" packed-refs; fi ||
+  { rm -rf "$STAGE" "$ref.lock" index.lock; exit 10; }
 cp "$PACK"/pack-* "$STAGE"
 sync "$STAGE"/pack-*
 for name in "$STAGE"/pack-*.pack "$STAGE"/pack-*.idx; do mv -fT "$name" "objects/pack/${name##*/}"; done
@@ -96,7 +98,7 @@ pub(crate) fn advance(
         }
         Err(Failed::Exit { status, .. }) if status.code() == Some(10) => {
             note(Journal::remove(journal_path));
-            Err(Kept::asked(Reason::GitBusy, "a lock of git's is held"))
+            Err(Kept::asked(Reason::GitBusy, "a lock of git's is held, or its branch is being moved"))
         }
         Err(error) => {
             match undo(shadow, &journal) {

@@ -54,12 +54,13 @@ const BARE: [&str; 3] = ["HEAD", "objects", "refs"];
 /// ordinary clone has is not listed.
 #[must_use]
 pub fn distrusted(clone: &Path) -> Vec<Distrusted> {
-    look_over(clone, false)
+    look_over(clone, None, false)
 }
 
-/// The same; `plain` says that nothing but plain files is below `.git`, so that its objects need no look.
-pub(crate) fn look_over(clone: &Path, plain: bool) -> Vec<Distrusted> {
-    let mut look = Look { found: Found::default(), entries: 0, plain, deadline: Instant::now() + TIME };
+/// The same of a clone that is to be one of `root`; `plain` says that nothing but plain files is below `.git`, so that its
+/// objects need no look.
+pub(crate) fn look_over(clone: &Path, root: Option<&Path>, plain: bool) -> Vec<Distrusted> {
+    let mut look = Look { found: Found::default(), entries: 0, root, plain, deadline: Instant::now() + TIME };
     match Directory::open(clone) {
         Ok(top) => look.clone(&top),
         Err(Fault::NotPlain) => look.found.add(Distrust::Link, || ".: is no directory of its own".to_owned()),
@@ -70,8 +71,10 @@ pub(crate) fn look_over(clone: &Path, plain: bool) -> Vec<Distrusted> {
 
 /// One look, with what it has found.
 #[derive(Debug)]
-struct Look {
+struct Look<'a> {
     found: Found,
+    /// The root, if it is known.
+    root: Option<&'a Path>,
     /// Entries that were looked at.
     entries: usize,
     /// True when links and special files need no look.
@@ -80,7 +83,7 @@ struct Look {
     deadline: Instant,
 }
 
-impl Look {
+impl Look<'_> {
     fn clone(&mut self, top: &Directory) {
         match top.look(OsStr::new(".git")).map(|status| status.kind) {
             Ok(Kind::Directory) => {

@@ -82,6 +82,8 @@ pub fn index(content: &[u8]) {
         assert!(!entry.path.is_empty() && entry.path.len() <= 4096 && !entry.path.contains(&0));
         assert!(entry.stage <= 3);
     }
+    assert!(index.extensions.len() <= 64);
+    assert!(index.extensions.iter().enumerate().all(|(at, name)| !index.extensions[..at].contains(name)));
     let ordered = |pair: &[crate::parse::IndexEntry]| {
         (pair[0].path.as_slice(), pair[0].stage) < (pair[1].path.as_slice(), pair[1].stage)
     };

@@ -8,6 +8,7 @@
 //! - Whatever meets an agent's files is contained, and what is written among them is written by a contained child under the uid
 //!   that owns them.
 //! - The root is never written.
+//! - A host that is killed at any moment leaves what the next checkout finishes or undoes, after all that it had started is gone.
 //!
 //! They hold only while no process of the workspace is alive: the caller sees to that.
 
@@ -94,7 +95,7 @@ fn step(request: &Request, act: bool) -> Result<Checkout, MirrorError> {
                 MirrorError::NoBranch { .. } | MirrorError::UnknownBranch { .. } => Reason::NoBranch,
                 _ => Reason::GitFailed,
             };
-            let found = Found { base: None, distrusted: distrusted(&request.clone) };
+            let found = Found::before_all(request);
             Ok(told(&Kept::asked(reason, in_full(&error)), None, found))
         }
         result => result,
@@ -119,7 +120,7 @@ fn attempt(request: &Request, missing: bool, act: bool) -> Result<Checkout, Mirr
     let mut seen = None;
     let stopped = bring(&mirror, request, &own, &tip, act, &mut seen).err();
     // A clone that was not looked at to the end was not touched either.
-    let found = seen.unwrap_or_else(|| Found { base: None, distrusted: distrusted(&request.clone) });
+    let found = seen.unwrap_or_else(|| Found::before_all(request));
     Ok(match stopped {
         None => reached(&mirror, Verdict::FastForwarded, &tip, found),
         Some(Stopped::Kept(kept)) => told(&kept, Some(&tip), found),
@@ -145,6 +146,13 @@ fn in_full(error: &MirrorError) -> String {
         source = cause.source();
     }
     at::shown(text.as_bytes())
+}
+
+impl Found {
+    /// In a clone that was not looked at to the end.
+    fn before_all(request: &Request) -> Self {
+        Self { base: None, distrusted: distrust::look_over(&request.clone, Some(&request.root), false) }
+    }
 }
 
 /// Where the host keeps what it knows of one clone.
@@ -193,7 +201,10 @@ fn bring(
     let journal = mend(mirror, request, own, act)?;
     let expected = look::Expected { owner: request.owner, root: &request.root, branch: &tip.branch, ours: None };
     let clone = look::look(&request.clone, expected)?;
-    *seen = Some(Found { base: Some(clone.base), distrusted: distrust::look_over(&request.clone, true) });
+    *seen = Some(Found {
+        base: Some(clone.base),
+        distrusted: distrust::look_over(&request.clone, Some(&request.root), true),
+    });
     mirror.fetch(tip)?;
     if !mirror.is_ancestor(clone.base, tip.commit)? {
         let detail = format!("its commit {} is not in the root's history", clone.base);

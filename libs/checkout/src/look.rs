@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use crate::at::{Directory, Fault, Kind, Status, shown};
-use crate::parse::{Entry, Head, ObjectId, packed_refs, parse_config, parse_head, parse_loose_ref};
-use crate::settings::foreign;
+use crate::parse::{Head, ObjectId, packed_refs, parse_config, parse_head, parse_loose_ref};
+use crate::settings::{foreign, names_root};
 use crate::verdict::{Kept, Reason};
 
 /// Most entries below `.git`.
@@ -121,6 +121,14 @@ fn kept_for(fault: Fault, what: &str) -> Kept {
     Kept::looked(reason, format!("{what} {fault}"))
 }
 
+/// The same for a name that was listed a moment ago: where it is gone, something is at work there.
+fn kept_within(fault: Fault, what: &str) -> Kept {
+    match fault {
+        Fault::Missing => Kept::looked(Reason::GitBusy, format!("{what} {fault} any more")),
+        fault => kept_for(fault, what),
+    }
+}
+
 /// Walks all of `.git`: nothing but directories, and files of one name, on one file system.
 fn walk(git: &Directory, top: Status, ours: Option<&str>) -> Result<(), Kept> {
     let mut walk = Walk { top, ours, entries: 0, busy: None };
@@ -147,7 +155,7 @@ impl Walk<'_> {
         let names = directory.names(ENTRIES - self.entries).map_err(|fault| kept_for(fault, &at(OsStr::new(""))))?;
         self.entries += names.len();
         for name in &names {
-            let status = directory.look(name).map_err(|fault| kept_for(fault, &at(name)))?;
+            let status = directory.look(name).map_err(|fault| kept_within(fault, &at(name)))?;
             self.check_plain(status, &at(name))?;
             if self.busy.is_none() && is_busy(path, name) && !self.is_ours(directory, name) {
                 self.busy = Some(format!("{} is there", at(name)));
@@ -156,7 +164,7 @@ impl Walk<'_> {
                 if depth + 1 >= DEPTH {
                     return Err(Kept::looked(Reason::TooLarge, format!("{} is nested too deeply", at(name))));
                 }
-                let child = directory.child(name).map_err(|fault| kept_for(fault, &at(name)))?;
+                let child = directory.child(name).map_err(|fault| kept_within(fault, &at(name)))?;
                 self.below(&child, &path.join(name), depth + 1)?;
             }
         }
@@ -253,7 +261,6 @@ fn check_config(git: &Directory, expected: Expected<'_>) -> Result<(), Kept> {
     if let Some((name, _)) = foreign(&entries, Some(expected.root.as_os_str())).next() {
         return Err(changed(format!("`.git/config` sets {}", shown(name.as_bytes()))));
     }
-    let names_root = |entry: &Entry| entry.section == "remote.origin" && entry.key == "url";
     if entries.iter().any(names_root) { Ok(()) } else { Err(changed("`.git/config` names no root".to_owned())) }
 }
 

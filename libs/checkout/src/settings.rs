@@ -20,6 +20,11 @@ pub(crate) fn foreign<'e>(entries: &'e [Entry], root: Option<&OsStr>) -> impl It
     })
 }
 
+/// True for the setting that says what root a clone is of.
+pub(crate) fn names_root(entry: &Entry) -> bool {
+    entry.section == "remote.origin" && entry.key == "url"
+}
+
 /// True for what `git clone` writes, and for the name and address of whoever works in it.
 fn is_own(entry: &Entry, root: Option<&OsStr>) -> bool {
     let Some(value) = entry.value.as_deref() else { return false };

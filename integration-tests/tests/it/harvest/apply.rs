@@ -12,7 +12,12 @@ fn state(business: &Business) -> String {
     let files = files.arg(&root).args(["-printf", "%P %y %m %s %T@\\n"]).output().expect("find runs").stdout;
     let mut files: Vec<String> = String::from_utf8_lossy(&files)
         .lines()
-        .filter(|line| !line.starts_with(".git ") && !line.contains(".git/refs/heads") && !line.contains(".git/logs/refs/heads") && !line.contains(".git/objects"))
+        .filter(|line| {
+            !line.starts_with(".git ")
+                && !line.contains(".git/refs/heads")
+                && !line.contains(".git/logs/refs/heads")
+                && !line.contains(".git/objects")
+        })
         .map(str::to_owned)
         .collect();
     files.sort();
@@ -28,11 +33,14 @@ fn the_work_becomes_one_new_branch_and_nothing_else_changes() {
     let applied = business.mosaic.mosaic(&["apply", id(&record), "--json"]).expect(0);
     let said = applied.json();
     let branch = format!("mosaic/{}", id(&record));
-    assert_eq!((&said["result"], &said["branch"], &said["work"]["tip"]), (&json!("applied"), &json!(branch), &json!(commit)));
+    assert_eq!(
+        (&said["result"], &said["branch"], &said["work"]["tip"]),
+        (&json!("applied"), &json!(branch), &json!(commit))
+    );
     assert_eq!(git(&business.root(), &["rev-parse", &branch]), commit, "the id that `patch` shows");
     let trailers = git(&business.root(), &["log", "-1", "--format=%(trailers:key=Mosaic-Run,valueonly)", &branch]);
     assert_eq!(trailers, id(&record));
-    git(&business.root(), &["branch", "--quiet", "-D", &branch]);
+    git(&business.root(), &["update-ref", "-d", &format!("refs/heads/{branch}")]);
     assert_eq!(state(&business), before, "neither the work tree nor another ref, no FETCH_HEAD, no maintenance");
 
     let record = business.mosaic.mosaic(&["show", id(&record), "--json"]).expect(0).json();
@@ -79,7 +87,8 @@ fn on_a_root_that_moved_both_changes_are_in_the_branch_or_the_conflict_is_shown_
     let said = conflict.json();
     assert_eq!((&said["result"], &said["conflicts"]), (&json!("conflicts"), &json!(["page"])));
     assert_eq!(state(&business), before);
-    let as_it_was = business.mosaic.mosaic(&["apply", id(&record), "--branch", "own", "--on-base", "--json"]).expect(0).json();
+    let as_it_was =
+        business.mosaic.mosaic(&["apply", id(&record), "--branch", "own", "--on-base", "--json"]).expect(0).json();
     assert_eq!(as_it_was["work"]["tip"], as_it_was["work"]["work"]);
 }
 
@@ -96,7 +105,10 @@ fn checks_run_on_a_fresh_clone_in_a_sandbox_and_hold_the_work_back() {
     assert_eq!(state(&business), before, "nothing was written");
     let run = said["checks"][0]["runId"].as_str().expect("a run id");
     let check = business.mosaic.mosaic(&["show", run, "--json"]).expect(0).json();
-    assert_eq!((&check["adapter"], &check["workspace"], &check["status"]), (&json!("check"), &json!(":run"), &json!("succeeded")));
+    assert_eq!(
+        (&check["adapter"], &check["workspace"], &check["status"]),
+        (&json!("check"), &json!(":run"), &json!("succeeded"))
+    );
     // The program saw the fresh clone, with what was not committed, and no network and no session.
     assert_eq!(check["response"], "1 two three four\nclean");
     assert!(check["session"].is_null() && check["harvest"].is_null());

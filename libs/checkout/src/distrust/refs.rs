@@ -1,6 +1,6 @@
 //! Names that are no plain refs: symbolic, odd, or in the way of others.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -36,7 +36,7 @@ impl Names {
 }
 
 /// Looks at `HEAD` and `packed-refs`, then at what the names of all refs together mean.
-pub(super) fn look_at_all(look: &mut Look, git: &Directory, mut names: Names) {
+pub(super) fn look_at_all(look: &mut Look<'_>, git: &Directory, mut names: Names) {
     let said = |text: &str| format!(".git/HEAD: {text}");
     match git.read(OsStr::new("HEAD"), REF_BYTES) {
         // What is no plain file was seen by the walk.
@@ -60,7 +60,7 @@ pub(super) fn look_at_all(look: &mut Look, git: &Directory, mut names: Names) {
 }
 
 /// Looks at a file below `.git/refs`; `path` is what it has below `.git`.
-pub(super) fn look_at(look: &mut Look, directory: &Directory, path: &Path, names: &mut Names) {
+pub(super) fn look_at(look: &mut Look<'_>, directory: &Directory, path: &Path, names: &mut Names) {
     let bytes = path.as_os_str().as_bytes();
     if path.starts_with("refs/replace") {
         // The directory itself is listed.
@@ -81,7 +81,7 @@ pub(super) fn look_at(look: &mut Look, directory: &Directory, path: &Path, names
 }
 
 /// A file of `.git` that git would take for a ref, before it looks among the branches.
-pub(super) fn look_for_stray(look: &mut Look, directory: &Directory, path: &Path) {
+pub(super) fn look_for_stray(look: &mut Look<'_>, directory: &Directory, path: &Path) {
     let Some(name) = path.file_name() else { return };
     let of_git = name.as_bytes().iter().all(|byte| byte.is_ascii_uppercase() || *byte == b'_');
     if path.components().count() == 1 && (of_git || name == "shallow") {
@@ -94,17 +94,22 @@ pub(super) fn look_for_stray(look: &mut Look, directory: &Directory, path: &Path
     }
 }
 
-fn packed(look: &mut Look, git: &Directory, names: &mut Names) {
+fn packed(look: &mut Look<'_>, git: &Directory, names: &mut Names) {
     let content = match git.read(OsStr::new("packed-refs"), PACKED_REFS_BYTES) {
         Err(Fault::Missing | Fault::NotPlain) => return,
         Err(fault) => return look.found.add(Distrust::Ref, || format!(".git/packed-refs: {fault}")),
         Ok(content) => content,
     };
+    let mut seen = HashSet::new();
     for line in packed_refs(&content) {
         let Ok(line) = line else {
             // What follows can't be told from it.
             return look.found.add(Distrust::Ref, || ".git/packed-refs: is not in its format".to_owned());
         };
+        if !seen.insert(line.name) {
+            look.found.add(Distrust::Ref, || format!(".git/packed-refs: {} is there twice", shown(line.name)));
+            continue;
+        }
         if line.name.starts_with(b"refs/replace/") {
             look.found.add(Distrust::Replaced, || format!(".git/packed-refs: {}", shown(line.name)));
             continue;
@@ -114,7 +119,7 @@ fn packed(look: &mut Look, git: &Directory, names: &mut Names) {
     }
 }
 
-fn check_name(look: &mut Look, name: &[u8]) {
+fn check_name(look: &mut Look<'_>, name: &[u8]) {
     if !name.strip_prefix(b"refs/").is_some_and(is_branch_name) {
         look.found.add(Distrust::Ref, || format!(".git/{}: an odd name", shown(name)));
     }

@@ -129,6 +129,14 @@ fn each_kind_is_listed_with_its_place() {
         ("no index", Distrust::MalformedIndex, ".git/index: is not in its format", |bed| {
             bed.write(".git/index", "DIRC");
         }),
+        ("another place", Distrust::MalformedIndex, ".git/index: names `x/..`", |bed| {
+            // Only a path of the same length keeps the file whole, and git makes no such path.
+            bed.write("x/yz", "");
+            bed.ask(&["add", "x/yz"]);
+            let index = std::fs::read(bed.clone.join(".git/index")).expect("read");
+            let at = index.windows(4).position(|window| window == b"x/yz").expect("staged");
+            bed.write(".git/index", [&index[..at], b"x/..", &index[at + 4..]].concat());
+        }),
         ("grafts", Distrust::Replaced, ".git/info/grafts", |bed| bed.write(".git/info/grafts", ID)),
         ("shallow", Distrust::Replaced, ".git/shallow", |bed| bed.write(".git/shallow", ID)),
         ("replaced", Distrust::Replaced, ".git/refs/replace", |bed| {
@@ -176,6 +184,10 @@ fn each_kind_is_listed_with_its_place() {
         }),
         ("packed refs", Distrust::Ref, ".git/packed-refs: is not in its format", |bed| {
             bed.write(".git/packed-refs", "x\n");
+        }),
+        ("packed twice", Distrust::Ref, ".git/packed-refs: refs/heads/main is there twice", |bed| {
+            let line = format!("{} refs/heads/main\n", ID.trim_end());
+            bed.write(".git/packed-refs", line.repeat(2));
         }),
         ("no HEAD", Distrust::Ref, ".git/HEAD: says ``", |bed| bed.write(".git/HEAD", "")),
         ("another work tree", Distrust::Elsewhere, ".git/config: core.worktree = /x", |bed| {

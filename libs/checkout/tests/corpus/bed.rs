@@ -169,6 +169,7 @@ impl Bed {
         }
         if let Some(done) = &done {
             faults.extend(check::verdict(done, entry.expect));
+            faults.extend(check::list(done));
             faults.extend(check::clone(done, &agent, root, &before));
         }
         faults.extend(agent.faults());

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use mosaic_checkout::{Checkout, Verdict};
+use mosaic_checkout::{Checkout, Reason, Verdict};
 
 use crate::agent::Agent;
 use crate::bed::Expect;
@@ -88,6 +88,19 @@ pub(crate) fn verdict(done: &Checkout, expect: Expect) -> Vec<String> {
     }
     if done.detail.chars().any(char::is_control) {
         faults.push(format!("a control character in {:?}", done.detail));
+    }
+    faults
+}
+
+/// What is not trusted must be a list that may be shown, with the reason in it where files alone gave it.
+pub(crate) fn list(done: &Checkout) -> Vec<String> {
+    let mut faults = Vec::new();
+    let shown = |at: &str| at.len() < 1000 && !at.chars().any(char::is_control);
+    if done.distrusted.len() > 64 || !done.distrusted.iter().all(|found| shown(&found.at)) {
+        faults.push(format!("can't be shown: {:?}", done.distrusted));
+    }
+    if done.reason == Some(Reason::ConfigChanged) && done.distrusted.is_empty() {
+        faults.push(format!("nothing is listed for {}", done.detail));
     }
     faults
 }

@@ -75,7 +75,10 @@ fn clones_changed_at_random_run_nothing_and_hang_nowhere() {
             faults.push(format!("took {:?}", start.elapsed()));
         }
         match &result {
-            Ok(checkout) => faults.extend(check::clone(checkout, &agent, root, &before)),
+            Ok(checkout) => {
+                faults.extend(check::clone(checkout, &agent, root, &before));
+                faults.extend(check::list(checkout));
+            }
             // Without the clone, one would be made; there is no other reason not to say what it is.
             Err(error) => faults.push(format!("failed: {error}")),
         }

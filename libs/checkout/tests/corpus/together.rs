@@ -5,7 +5,7 @@ use std::process::Command;
 use mosaic_checkout::{Reason, Request, Verdict, sync};
 
 use crate::agent::Agent;
-use crate::bed::{Bed, git};
+use crate::bed::{Bed, git, soak};
 use crate::check::{self, Fingerprint};
 use crate::roots::Flavour;
 
@@ -45,7 +45,8 @@ fn two_checkouts_of_one_clone_at_once_leave_it_at_the_tip() {
     let root = bed.root(Flavour::Plain);
     for (number, way) in bed.more_ways(1).into_iter().enumerate() {
         // With one state they wait for each other; with two, git's own locks hold.
-        for shared in [true, false] {
+        for round in 0..=soak(40) {
+            let shared = round == 0;
             let mut agent = Agent::begin(bed.path(), root);
             agent.write_own("build/mine", "mine");
             agent.end(way.owner);
@@ -56,7 +57,14 @@ fn two_checkouts_of_one_clone_at_once_leave_it_at_the_tip() {
                 for request in [&one, &other] {
                     threads.spawn(move || {
                         let done = sync(request).expect("done");
-                        let late = [Reason::GitBusy, Reason::GitFailed, Reason::Dirty, Reason::HiddenChanges];
+                        // What another one is writing looks like work in it.
+                        let late = [
+                            Reason::GitBusy,
+                            Reason::GitFailed,
+                            Reason::Dirty,
+                            Reason::HiddenChanges,
+                            Reason::WouldOverwrite,
+                        ];
                         let fits = match done.reason {
                             None => done.verdict == Verdict::FastForwarded,
                             Some(reason) => !shared && late.contains(&reason),

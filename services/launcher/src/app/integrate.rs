@@ -317,9 +317,11 @@ fn check_digest(bundle: &Path, expected: &Digest) -> Result<(), IntegrateError> 
 fn failed(error: &IntegrateError) -> RpcError {
     let refusal = match error {
         IntegrateError::Damaged(_) => Refusal::BundleChanged,
-        IntegrateError::Mirror(MirrorError::Git(_)) => Refusal::CheckoutFailed,
-        IntegrateError::Mirror(MirrorError::NoBranch { .. } | MirrorError::Root { .. }) => Refusal::CheckoutFailed,
-        _ => return RpcError::internal(error),
+        IntegrateError::Mirror(MirrorError::Io { .. }) | IntegrateError::Io(_) => return RpcError::internal(error),
+        // The root has no such branch, can't be read, or git fails; conflicts and the like are told, not failed with.
+        IntegrateError::Mirror(_) | IntegrateError::Conflicts { .. } | IntegrateError::Nothing => {
+            Refusal::CheckoutFailed
+        }
     };
     RpcError::refused(refusal, error_chain(error))
 }
