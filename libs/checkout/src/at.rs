@@ -186,6 +186,10 @@ impl Directory {
     /// # Errors
     /// When it is anything else.
     pub fn read(&self, name: &OsStr, most: usize) -> Result<Vec<u8>, Fault> {
+        // To open a device can do something already.
+        if self.look(name)?.kind != Kind::File {
+            return Err(Fault::NotPlain);
+        }
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
         // Only an owner may read without leaving a trace; where that is not us, the trace is no change that counts.
         let file = match openat(&self.0, name, flags | OFlag::O_NOATIME, Mode::empty()) {
