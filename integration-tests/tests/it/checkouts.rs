@@ -72,7 +72,8 @@ fn a_clone_is_made_follows_its_root_and_is_kept_once_an_agent_has_worked_in_it()
         record["response"], "one\nrefs/heads/main\nrefs/remotes/origin/HEAD\nrefs/remotes/origin/main",
         "{record}"
     );
-    let cloned = json!([{ "project": "site", "verdict": "cloned", "branch": "main", "tip": first }]);
+    let tree = git(&business.root, &["rev-parse", "HEAD^{tree}"]);
+    let cloned = json!([{ "project": "site", "verdict": "cloned", "branch": "main", "tip": first, "tree": tree }]);
     assert_eq!(record["checkouts"], cloned);
 
     let second = business.commit("page", "two\n");

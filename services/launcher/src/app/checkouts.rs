@@ -228,6 +228,15 @@ pub(super) fn undo(root: &DataRoot, run: &RunId, workspace: &Path) -> std::io::R
     std::fs::remove_file(note)
 }
 
+/// Forgets which clones a run has made: it is over, and they stay.
+pub(super) fn forget(root: &DataRoot, run: &RunId) {
+    if let Err(error) = std::fs::remove_file(note_path(root, run))
+        && error.kind() != ErrorKind::NotFound
+    {
+        tracing::warn!(run.id = %run, %error, "Could not remove what was noted of new clones");
+    }
+}
+
 /// Notes which clones a run is about to make, so that they can be undone also by whoever comes after a crash.
 fn note(root: &DataRoot, run: &RunId, projects: &[&Name]) -> std::io::Result<()> {
     let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(note_path(root, run))?;

@@ -13,7 +13,7 @@ use super::locks::{Claim, Held};
 use super::prepare::{Places, Preparation, Step, StepFailed};
 use super::registry::Ticket;
 use super::supervise::GivenUp;
-use super::{App, projection};
+use super::{App, checkouts, projection};
 use crate::domain::disk::Room;
 use crate::peers::{Ended, Leased, persist};
 
@@ -56,6 +56,7 @@ impl App {
                 self.harvest(ticket.run(), epoch).await?;
             }
         }
+        checkouts::forget(&self.inner.root, ticket.run());
         *held = None;
         self.record(ticket.run()).await
     }
