@@ -204,6 +204,10 @@ impl Directory {
     /// # Errors
     /// When it is no regular file or can't be opened.
     pub fn file(&self, name: &OsStr) -> Result<(std::fs::File, Status), Fault> {
+        // To open a device can do something already.
+        if self.look(name)?.kind != Kind::File {
+            return Err(Fault::NotPlain);
+        }
         // Only an owner may read without leaving a trace; where that is not us, the trace is no change that counts.
         let file = match openat(&self.0, name, file_flags() | OFlag::O_NOATIME, Mode::empty()) {
             Err(Errno::EPERM) => openat(&self.0, name, file_flags(), Mode::empty())?,

@@ -32,6 +32,22 @@ fn events() -> Vec<Value> {
             "facts": {"workspaceRoot": "/srv/w", "bundleDigest": digest, "waitsFor": "workspace:site"},
         }),
         json!({
+            "kind": "run.step", "epoch": 1, "step": "checkouts", "state": "done",
+            "facts": {
+                "checkouts": [
+                    {
+                        "project": "site", "verdict": "fast-forwarded", "branch": "main", "base": "1".repeat(40),
+                        "tip": "2".repeat(40), "tree": "3".repeat(40),
+                    },
+                    {
+                        "project": "shop", "verdict": "refused", "reason": "config-changed", "detail": "`core.fsmonitor`",
+                        "distrusted": [{"what": "config", "at": "core.fsmonitor"}],
+                    },
+                ],
+                "notes": ["workspace-changed"],
+            },
+        }),
+        json!({
             "kind": "run.running", "sandbox": "r-1-0a",
             "containment": {
                 "backend": "bubblewrap", "uid": 65532, "ownRoot": true, "noNetwork": true, "syscallFilter": true,
@@ -49,6 +65,13 @@ fn events() -> Vec<Value> {
             "output": {"stdoutBytes": 2, "stderrBytes": 0, "dropped": 0, "stdoutDigest": digest, "stderrDigest": digest},
             "durationMs": 12,
         }),
+        harvested(),
+        json!({
+            "kind": "run.integrated",
+            "integration": {
+                "project": "site", "branch": "main", "onto": "2".repeat(40), "tip": "5".repeat(40), "tree": "6".repeat(40),
+            },
+        }),
         json!({"kind": "run.refused", "reason": "disk-low", "step": "workspace", "message": "full"}),
         json!({"kind": "run.cancelled"}),
         json!({"kind": "run.lost"}),
@@ -58,6 +81,35 @@ fn events() -> Vec<Value> {
         }),
         json!({"kind": "run.kept", "kept": true}),
     ]
+}
+
+/// The work of one project that was taken out, and of one that was not.
+fn harvested() -> Value {
+    let file = |name: &str| {
+        let name = format!("harvest/site/{name}");
+        json!({"name": name, "digest": "a".repeat(64), "sizeBytes": 7})
+    };
+    json!({
+        "kind": "run.harvested", "epoch": 1,
+        "harvest": {
+            "state": "failed",
+            "projects": [
+                {
+                    "project": "site",
+                    "work": {
+                        "base": "2".repeat(40), "commit": "4".repeat(40), "tree": "3".repeat(40), "files": 2, "added": 3,
+                        "removed": 1, "flags": 1, "patch": file("work.patch"), "bundle": file("work.bundle"),
+                        "handoff": file("handoff.json"),
+                        "leftOut": [{"reason": "special-file", "count": 2, "first": "pipe"}],
+                    },
+                },
+                {
+                    "project": "shop", "failure": "git-failed", "detail": "no room",
+                    "distrusted": [{"what": "hook", "at": ".git/hooks/post-merge"}],
+                },
+            ],
+        },
+    })
 }
 
 /// One of each that happens to the ledger.
@@ -118,7 +170,8 @@ fn every_state_of_a_record_fits_its_schema() {
     for sample in events() {
         let event: RunEvent = serde_json::from_value(sample).expect("an event");
         let over = record.as_ref().is_some_and(|record| record.status.is_terminal());
-        if over && !matches!(event, RunEvent::Kept { .. } | RunEvent::Pruned(_)) {
+        // The ends that the run did not come to.
+        if over && matches!(event, RunEvent::Refused { .. } | RunEvent::Cancelled {} | RunEvent::Lost {}) {
             continue;
         }
         let next = RunRecord::fold(record, &run_id, &meta, &event).expect("allowed");
@@ -126,7 +179,8 @@ fn every_state_of_a_record_fits_its_schema() {
         schema.check(&written).unwrap_or_else(|error| panic!("after {}: {error}", event.kind()));
         record = Some(next);
     }
-    assert!(record.expect("a record").status.is_terminal());
+    let record = record.expect("a record");
+    assert!(record.status.is_terminal() && record.harvest.is_some());
 }
 
 #[test]

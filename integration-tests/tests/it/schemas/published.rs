@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use mosaic_adapters::Metadata;
 use mosaic_config::{BusinessFile, ConfigFile};
 use mosaic_launcher::intake::{MissionFile, TaskFile};
-use mosaic_record::{AnyEvent, RunRecord, RunSpec};
+use mosaic_record::{AnyEvent, Handoff, RunRecord, RunSpec};
 use schemars::transform::{RecursiveTransform, Transform as _};
 use schemars::{JsonSchema, Schema, schema_for};
 
@@ -19,7 +19,7 @@ pub(super) struct Published {
 }
 
 /// Every published schema.
-pub(super) fn published() -> [Published; 8] {
+pub(super) fn published() -> [Published; 9] {
     [
         of::<ConfigFile>("config.json", "Mosaic configuration"),
         of::<BusinessFile>("business.json", "Mosaic business file"),
@@ -28,6 +28,7 @@ pub(super) fn published() -> [Published; 8] {
         of::<Metadata>("adapter.json", "Mosaic adapter metadata"),
         of::<RunRecord>("record.json", "Mosaic run record"),
         of::<AnyEvent>("event.json", "Mosaic event"),
+        of::<Handoff>("handoff.json", "Mosaic handoff"),
         of::<RunSpec>("run-spec.json", "Mosaic run specification"),
     ]
 }
