@@ -16,6 +16,12 @@ fn spec() -> Value {
         "adapter": "mock", "provider": "anthropic", "model": "m", "mockResponse": "4", "synthetic": true,
         "backend": "bubblewrap", "limits": Limits::default(), "noWait": false, "retriedFrom": "r-1",
         "notes": ["tool-free-by-policy"], "warnings": ["w"],
+        "projects": [{"id": "site", "root": "/srv/site"}],
+        "check": {
+            "name": "unit", "executable": "/usr/bin/make", "arguments": ["test"], "of": "r-1",
+            "project": {"id": "site", "root": "/srv/site"}, "branch": "main", "commit": "2".repeat(40), "bundle": "b",
+            "bundleDigest": "a".repeat(64),
+        },
         "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     })
 }
@@ -29,7 +35,15 @@ fn events() -> Vec<Value> {
         json!({"kind": "run.preparing", "epoch": 1}),
         json!({
             "kind": "run.step", "epoch": 1, "step": "bundle", "state": "done",
-            "facts": {"workspaceRoot": "/srv/w", "bundleDigest": digest, "waitsFor": "workspace:site"},
+            "facts": {
+                "workspaceRoot": "/srv/w", "bundleDigest": digest, "waitsFor": "workspace:site",
+                "notes": ["workspace-changed"],
+                "checkouts": [{
+                    "project": "site", "verdict": "checkout-kept", "reason": "dirty", "detail": "d", "branch": "main",
+                    "base": "1".repeat(40), "tip": "2".repeat(40), "tree": "3".repeat(40),
+                    "distrusted": [{"what": "hook", "at": "`.git/hooks/pre-commit`"}],
+                }],
+            },
         }),
         json!({
             "kind": "run.running", "sandbox": "r-1-0a",
@@ -49,6 +63,13 @@ fn events() -> Vec<Value> {
             "output": {"stdoutBytes": 2, "stderrBytes": 0, "dropped": 0, "stdoutDigest": digest, "stderrDigest": digest},
             "durationMs": 12,
         }),
+        json!({"kind": "run.harvested", "epoch": 1, "harvest": {"state": "failed", "projects": [harvested(), {
+            "project": "shop", "failure": "workspace-missing", "detail": "gone",
+        }]}}),
+        json!({"kind": "run.integrated", "integration": {
+            "project": "site", "branch": "main", "onto": "1".repeat(40), "tip": "2".repeat(40), "tree": "3".repeat(40),
+            "checks": [{"name": "unit", "runId": "r-2", "passed": true}],
+        }}),
         json!({"kind": "run.refused", "reason": "disk-low", "step": "workspace", "message": "full"}),
         json!({"kind": "run.cancelled"}),
         json!({"kind": "run.lost"}),
@@ -58,6 +79,20 @@ fn events() -> Vec<Value> {
         }),
         json!({"kind": "run.kept", "kept": true}),
     ]
+}
+
+/// Work that was taken out of one project.
+fn harvested() -> Value {
+    let file = |name: &str| json!({"name": format!("harvest/site/{name}"), "digest": "a".repeat(64), "sizeBytes": 9});
+    json!({
+        "project": "site",
+        "work": {
+            "base": "1".repeat(40), "commit": "2".repeat(40), "tree": "3".repeat(40), "files": 1, "added": 2, "removed": 3,
+            "flags": 4, "patch": file("work.patch"), "bundle": file("work.bundle"), "handoff": file("handoff.json"),
+            "leftOut": [{"reason": "over-limit", "count": 5, "first": "large"}],
+        },
+        "distrusted": [{"what": "config", "at": "core.fsmonitor"}],
+    })
 }
 
 /// One of each that happens to the ledger.
@@ -118,7 +153,8 @@ fn every_state_of_a_record_fits_its_schema() {
     for sample in events() {
         let event: RunEvent = serde_json::from_value(sample).expect("an event");
         let over = record.as_ref().is_some_and(|record| record.status.is_terminal());
-        if over && !matches!(event, RunEvent::Kept { .. } | RunEvent::Pruned(_)) {
+        use RunEvent::{Harvested, Integrated, Kept, Pruned};
+        if over && !matches!(event, Kept { .. } | Pruned(_) | Harvested { .. } | Integrated { .. }) {
             continue;
         }
         let next = RunRecord::fold(record, &run_id, &meta, &event).expect("allowed");
