@@ -9,6 +9,8 @@
 //! - Workspace and session of a run are its own from before its preparation until its sandbox is proven gone.
 //! - While a run lives, no path below its workspace or session is opened: what is in there belongs to an agent. Afterwards a
 //!   walk that follows no link measures, archives and removes it.
+//! - A run that ran in clones is over once their work was taken out; until then workspace and session stay its own, and nothing
+//!   of it is removed.
 //! - Nothing is removed that is not recorded as removed, and nothing that is kept, live or not known as ours.
 //!
 //! Layout: `intake` reads documents, `domain` decides, `app` acts, `peers` are the services to the right, `rpc` is the
