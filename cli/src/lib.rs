@@ -33,8 +33,12 @@ mod task_file;
 mod view;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser as _;
+
+/// How long something that blocks may go on after everything else has ended.
+const BLOCKING_ENDS: Duration = Duration::from_secs(2);
 
 /// Does what the command line says, and returns the exit status. Call it first thing in `main`: no thread may run yet.
 #[must_use]
@@ -54,7 +58,12 @@ pub fn main() -> ExitCode {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     match runtime {
-        Ok(runtime) => exit::after_writing(runtime.block_on(commands::run(arguments))),
+        Ok(runtime) => {
+            let code = exit::after_writing(runtime.block_on(commands::run(arguments)));
+            // What still blocks, on a disk or on git, is as after a crash: the next host goes on with it.
+            runtime.shutdown_timeout(BLOCKING_ENDS);
+            code
+        }
         Err(error) => exit::Failure::unreachable(format!("can't start: {error}")).report(),
     }
 }

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use crate::installation_with;
 
 /// An installation with two projects, `site` and `shop`.
-struct Business {
-    mosaic: Installation,
+pub(crate) struct Business {
+    pub(crate) mosaic: Installation,
     home: tempfile::TempDir,
 }
 
@@ -27,6 +27,11 @@ fn git(directory: &Path, arguments: &[&str]) -> String {
 
 impl Business {
     fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// One whose configuration is changed by `change`.
+    pub(crate) fn with(change: impl FnOnce(&mut Value)) -> Self {
         let home = tempfile::tempdir().expect("a directory");
         let projects = ["site", "shop"].map(|name| {
             let root = home.path().join(name);
@@ -52,7 +57,11 @@ impl Business {
             },
         });
         std::fs::write(&business, text.to_string()).expect("written");
-        Self { mosaic: installation_with(|config| config["business"] = json!(business)), home }
+        let mosaic = installation_with(|config| {
+            config["business"] = json!(business);
+            change(config);
+        });
+        Self { mosaic, home }
     }
 
     fn root(&self) -> PathBuf {
@@ -72,7 +81,7 @@ impl Business {
     }
 
     /// Runs `script` in the workspace `w`, with a clone of `site`.
-    fn run(&self, script: &str) -> Value {
+    pub(crate) fn run(&self, script: &str) -> Value {
         self.mosaic.record(&self.task(script, |_| {}), &[])
     }
 

@@ -11,6 +11,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest
 use opentelemetry_proto::tonic::trace::v1::Span;
 use tonic::{Request, Response, Status};
 
+use crate::harvest::Business;
 use crate::installation_with;
 
 /// Receives what is exported, as a collector does.
@@ -127,6 +128,27 @@ fn a_run_is_one_trace_from_the_command_into_the_adapter() {
         mosaic.data().join("runs").join(record["runId"].as_str().expect("an id")).join("events.jsonl"),
     );
     assert!(events.expect("events").lines().all(|line| line.contains(&trace)), "every event names the trace");
+}
+
+#[test]
+fn a_harvest_is_a_part_of_the_trace_of_its_run() {
+    let collector = Collector::default();
+    let (_runtime, address) = collector.start();
+    let endpoint = format!("http://{address}");
+    let business = Business::with(|config| config["telemetry"] = serde_json::json!({ "otlpEndpoint": endpoint }));
+    let record = business.run("echo mine > site/mine");
+    business.mosaic.end_host();
+    let trace = record["traceId"].as_str().expect("a trace id");
+    let spans = wait_for("the spans", Duration::from_secs(20), || {
+        complete(&collector, trace).filter(|spans| spans.contains_key("mosaic.launcher.harvest"))
+    });
+    let (harvest, supervise) = (&spans["mosaic.launcher.harvest"][0], &spans["mosaic.launcher.supervise"][0]);
+    assert!(is_below(&spans, harvest, supervise), "{harvest:?}");
+    assert!(is_below(&spans, &spans["mosaic.broker.record_harvest"][0], harvest), "{:?}", spans.keys());
+    assert!(
+        harvest.start_time_unix_nano >= spans["mosaic.runner.execute"][0].end_time_unix_nano,
+        "after the execution"
+    );
 }
 
 #[test]

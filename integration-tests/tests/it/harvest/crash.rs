@@ -1,9 +1,10 @@
 //! A host that is killed between the end of a run and its harvest.
 
 use std::collections::BTreeSet;
+use std::process::Stdio;
 use std::time::Duration;
 
-use mosaic_integration_tests::{Chance, Leftovers, Operator, soak, wait_for};
+use mosaic_integration_tests::{Chance, Leftovers, Operator, Process, soak, wait_for};
 use serde_json::{Value, json};
 
 use super::Business;
@@ -23,6 +24,13 @@ fn until_harvested(operator: &Operator, run: &str) -> Value {
         let record = operator.record(run).ok().filter(|record| !record["finishedAt"].is_null())?;
         (record["harvest"]["state"] != "pending").then_some(record)
     })
+}
+
+/// How often a run was taken over between its end and its harvest, which must be one.
+fn takeovers(operator: &Operator, run: &str) -> usize {
+    let kinds: Vec<String> = operator.events(run).expect("events").into_iter().map(|event| event.kind).collect();
+    assert_eq!(kinds.iter().filter(|kind| *kind == "run.harvested").count(), 1, "{kinds:?}");
+    kinds.iter().skip_while(|kind| *kind != "run.ended").filter(|kind| *kind == "run.claimed").count()
 }
 
 #[test]
@@ -48,10 +56,7 @@ fn a_host_that_is_killed_before_its_harvest_leaves_it_to_the_next_and_it_happens
         let record = until_harvested(&operator, &run);
         assert_eq!((&record["status"], &record["harvest"]["state"]), (&json!("succeeded"), &json!("done")), "{record}");
         assert_eq!(record["harvest"]["projects"][0]["work"]["files"], 2, "{record}");
-        let kinds: Vec<String> = operator.events(&run).expect("events").into_iter().map(|event| event.kind).collect();
-        assert_eq!(kinds.iter().filter(|kind| *kind == "run.harvested").count(), 1, "{kinds:?}");
-        let after = kinds.iter().skip_while(|kind| *kind != "run.ended").filter(|kind| *kind == "run.claimed").count();
-        found.insert(after);
+        found.insert(takeovers(&operator, &run));
         leftovers.expect_recorded(&operator, SOON);
         leftovers.expect_clean(&[next.pid()], SOON);
         let patch = business.mosaic.mosaic(&["patch", &run]).expect(0);
@@ -59,4 +64,25 @@ fn a_host_that_is_killed_before_its_harvest_leaves_it_to_the_next_and_it_happens
         next.kill();
     }
     assert!(found.contains(&1), "no host was killed before its harvest: {found:?}");
+}
+
+#[test]
+fn a_host_that_is_asked_to_end_within_a_harvest_finishes_it_first() {
+    let business = Business::new();
+    let mut command = business.mosaic.command(&["up", "--drain", "0s"]);
+    let mut ending = Process::start(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()));
+    until_it_serves(&business.mosaic, &mut ending);
+    let operator = Operator::of(&business.mosaic.data());
+    let mut many = task(0);
+    many["prompt"] = json!("cd site; seq 5000 | while read -r n; do echo $n > f$n; done");
+    let run = operator.launch("many", &many).expect("launched");
+    let _cut_off = operator.watch(&run, 0, SOON, |event| event.kind != "run.ended");
+    assert!(ending.end().success());
+
+    let mut next = host(&business.mosaic);
+    until_it_serves(&business.mosaic, &mut next);
+    let record = until_harvested(&operator, &run);
+    assert_eq!(record["harvest"]["projects"][0]["work"]["files"], 5000, "{record}");
+    assert_eq!(takeovers(&operator, &run), 0);
+    Leftovers::of(&business.mosaic.data()).expect_clean(&[next.pid()], SOON);
 }
