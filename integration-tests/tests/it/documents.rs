@@ -1,8 +1,8 @@
 //! The documents say what the code does.
 
 use mosaic_record::{
-    CheckoutVerdict, Distrust, EndReason, HarvestFailure, HarvestState, KeptReason, LIMITS, LeftOutReason, Note, Refusal,
-    ReviewFlag, RunStatus, Tool,
+    CheckoutVerdict, Distrust, EndReason, HarvestFailure, HarvestState, KeptReason, LIMITS, LeftOutReason, Note,
+    Refusal, ReviewFlag, RunStatus, Tool,
 };
 
 fn document(name: &str) -> String {
