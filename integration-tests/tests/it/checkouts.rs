@@ -1,5 +1,6 @@
 //! Clones of projects at a launch: made, brought up to date, or left exactly as they are.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -175,6 +176,8 @@ fn a_lock_that_somebody_holds_on_an_index_outlives_twenty_launches() {
     business.run("true");
     let lock = business.workspace().join("site/.git/index.lock");
     std::fs::write(&lock, "somebody's").expect("written");
+    let owner = std::fs::metadata(business.workspace()).expect("there").uid();
+    std::os::unix::fs::chown(&lock, Some(owner), Some(owner)).expect("owned");
     let task = business.mosaic.task("cat site/page", |task| {
         task["workspace"] = json!("w");
         task["projects"] = json!(["site"]);
