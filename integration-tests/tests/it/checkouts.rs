@@ -1,5 +1,6 @@
 //! Clones of projects at a launch: made, brought up to date, or left exactly as they are.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -167,6 +168,28 @@ fn twenty_launches_on_one_project_work_on_twenty_trees() {
         roots.insert(record["workspaceRoot"].as_str().expect("a path").to_owned());
     }
     assert_eq!(roots.len(), 20);
+}
+
+#[test]
+fn a_lock_that_somebody_holds_on_an_index_outlives_twenty_launches() {
+    let business = Business::new();
+    business.run("true");
+    let lock = business.workspace().join("site/.git/index.lock");
+    std::fs::write(&lock, "somebody's").expect("written");
+    let owner = std::fs::metadata(business.workspace()).expect("there").uid();
+    std::os::unix::fs::chown(&lock, Some(owner), Some(owner)).expect("owned");
+    let task = business.mosaic.task("cat site/page", |task| {
+        task["workspace"] = json!("w");
+        task["projects"] = json!(["site"]);
+    });
+    let children: Vec<_> = (0..20).map(|_| business.mosaic.start(&["run", "--json", &task])).collect();
+    for child in children {
+        let output = child.wait_with_output().expect("ends");
+        let record: Value = serde_json::from_slice(&output.stdout).expect("a record");
+        assert_eq!((&record["status"], &record["checkouts"][0]["reason"]), (&json!("succeeded"), &json!("git-busy")));
+        assert_eq!(record["harvest"]["state"], "done", "{record}");
+    }
+    assert_eq!(std::fs::read_to_string(&lock).expect("there"), "somebody's");
 }
 
 #[test]

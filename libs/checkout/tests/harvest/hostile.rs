@@ -106,3 +106,40 @@ fn an_index_that_says_what_is_not_there_is_listed() {
     assert_eq!(missing.reason, LeftOutReason::UnreadableStage);
     assert_eq!(git(&bed.elsewhere(&work), &["show", "refs/agent/work:README"]), "hidden");
 }
+
+#[test]
+fn what_changes_under_the_hosts_eyes_leads_nowhere() {
+    let bed = Bed::new();
+    let secret = bed.path("secret");
+    std::fs::create_dir(&secret).expect("made");
+    std::fs::write(secret.join("b.txt"), "SECRET\n").expect("written");
+    let (file, directory) = (bed.clone().join("flipping"), bed.clone().join("src/deep"));
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            let aside = bed.path("workspace/aside");
+            while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                let _ = std::fs::remove_file(&file);
+                let _ = std::os::unix::fs::symlink(secret.join("b.txt"), &file);
+                let _ = std::fs::rename(&directory, &aside);
+                let _ = std::os::unix::fs::symlink(&secret, &directory);
+                let _ = std::fs::remove_file(&directory);
+                let _ = std::fs::rename(&aside, &directory);
+                let _ = std::fs::remove_file(&file);
+                let _ = std::fs::write(&file, "plain\n");
+            }
+        });
+        let mut taken = 0;
+        for _ in 0..15 {
+            // No rule says that it can be taken while something is at work in it, but nothing from elsewhere is.
+            if bed.harvest().work.is_none() {
+                continue;
+            }
+            taken += 1;
+            let patch = std::fs::read(bed.out().join("work.patch")).expect("written");
+            assert!(!patch.windows(6).any(|window| window == b"SECRET"), "{}", String::from_utf8_lossy(&patch));
+        }
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(taken > 0, "some were taken");
+    });
+}
