@@ -11,24 +11,25 @@ use crate::shadow::Shadow;
 use crate::verdict::{Kept, Reason};
 
 /// Takes the locks of index and branch, as git does: a lock that is there is somebody's. Exit status 10 says so, and also that
-/// the branch has been moved before. A lock has its content from the moment at which it is there. Then objects, the work tree, index, branch, and the locks are given back.
+/// the branch has been moved before. A lock has its content from the moment at which it is there. Then objects, the work tree,
+/// index, branch, and the locks are given back. Programs are started sparingly: each costs as much as all that the shell does.
 const ADVANCE: &str = r#"
 set -eu
 cd "$CLONE/.git"
 ref=refs/heads/$BRANCH
 mkdir "$STAGE"
-mkdir -p "${ref%/*}" objects/pack
+[ -d "${ref%/*}" ] && [ -d objects/pack ] || mkdir -p "${ref%/*}" objects/pack
 printf '%s' "$LOCK" >"$STAGE/one"
-cp "$STAGE/one" "$STAGE/two"
+printf '%s' "$LOCK" >"$STAGE/two"
 mv -n "$STAGE/one" index.lock
 if [ -e "$STAGE/one" ]; then rm -rf "$STAGE"; exit 10; fi
 mv -n "$STAGE/two" "$ref.lock"
 if [ -e "$STAGE/two" ]; then rm -rf "$STAGE" index.lock; exit 10; fi
-if [ -e "$ref" ]; then printf '%s\n' "$BASE" | cmp -s - "$ref"; else grep -qxF "$BASE $ref" packed-refs; fi ||
+if [ -e "$ref" ]; then IFS= read -r at <"$ref" && [ "$at" = "$BASE" ]; else grep -qxF "$BASE $ref" packed-refs; fi ||
   { rm -rf "$STAGE" "$ref.lock" index.lock; exit 10; }
 cp "$PACK"/pack-* "$STAGE"
 sync "$STAGE"/pack-*
-for name in "$STAGE"/pack-*.pack "$STAGE"/pack-*.idx; do mv -fT "$name" "objects/pack/${name##*/}"; done
+mv -f "$STAGE"/pack-*.pack "$STAGE"/pack-*.idx objects/pack/
 /usr/bin/setpriv --pdeathsig KILL -- "$@" read-tree -m -u "$BASE" "$TIP"
 cp "$INDEX" "$STAGE/index"
 printf '%s\n' "$TIP" >"$STAGE/branch"
@@ -46,10 +47,9 @@ set +e
 cd "$CLONE/.git" || exit 12
 ref=refs/heads/$BRANCH
 tracking=refs/remotes/origin/$BRANCH
-mkdir -p "${tracking%/*}" "$STAGE"
+[ -d "${tracking%/*}" ] && [ -d "$STAGE" ] || mkdir -p "${tracking%/*}" "$STAGE"
 printf '%s\n' "$TIP" >"$STAGE/tracking" && mv -fT "$STAGE/tracking" "$tracking"
-rm -rf "$STAGE"
-rm -f "$ref.lock" index.lock || exit 12
+rm -rf "$STAGE" "$ref.lock" index.lock || exit 12
 "#;
 
 /// Puts back what the clone was: the work tree, and the index if it had been replaced.

@@ -115,14 +115,14 @@ fn attempt(request: &Request, missing: bool, act: bool) -> Result<Checkout, Mirr
             mirror.fetch(&tip)?;
             make::make(&mirror, request, &tip)?;
         }
-        return Ok(reached(&mirror, Verdict::Cloned, &tip, Found::default()));
+        return Ok(reached(Verdict::Cloned, &tip, Found::default()));
     }
     let mut seen = None;
     let stopped = bring(&mirror, request, &own, &tip, act, &mut seen).err();
     // A clone that was not looked at to the end was not touched either.
     let found = seen.unwrap_or_else(|| Found::before_all(request));
     Ok(match stopped {
-        None => reached(&mirror, Verdict::FastForwarded, &tip, found),
+        None => reached(Verdict::FastForwarded, &tip, found),
         Some(Stopped::Kept(kept)) => told(&kept, Some(&tip), found),
         Some(Stopped::Host(error)) => told(&Kept::asked(Reason::GitFailed, in_full(&error)), Some(&tip), found),
     })
@@ -310,8 +310,7 @@ fn is_missing(clone: &Path) -> bool {
     matches!(clone.symlink_metadata(), Err(error) if error.kind() == std::io::ErrorKind::NotFound)
 }
 
-fn reached(mirror: &Mirror<'_>, verdict: Verdict, tip: &Tip, found: Found) -> Checkout {
-    let tree = mirror.asked(&["rev-parse", "--verify", "--quiet", &format!("{}^{{tree}}", tip.commit)]);
+fn reached(verdict: Verdict, tip: &Tip, found: Found) -> Checkout {
     Checkout {
         verdict,
         reason: None,
@@ -319,7 +318,7 @@ fn reached(mirror: &Mirror<'_>, verdict: Verdict, tip: &Tip, found: Found) -> Ch
         branch: Some(tip.branch.clone()),
         base: found.base.map(|base| base.to_string()),
         tip: Some(tip.commit.to_string()),
-        tree: tree.ok().map(|tree| String::from_utf8_lossy(&tree).trim_end().to_owned()),
+        tree: Some(tip.tree.to_string()),
         distrusted: found.distrusted,
     }
 }

@@ -82,6 +82,8 @@ pub(crate) struct Tip {
     pub(crate) branch: String,
     /// The commit of that branch.
     pub(crate) commit: ObjectId,
+    /// The tree of that commit.
+    pub(crate) tree: ObjectId,
 }
 
 /// Writes the configuration that trusts roots of other users, and nothing else (git-config(1), `safe.directory`).
@@ -124,6 +126,11 @@ fn lock(path: &Path) -> Result<Flock<std::fs::File>, MirrorError> {
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(20));
     }
+}
+
+/// True when git says that there is no such branch, or that it has no commit.
+fn is_unborn(words: &str) -> bool {
+    words.contains("unknown revision") || words.contains("ambiguous argument")
 }
 
 fn remove_if_there(path: &Path) -> Result<(), MirrorError> {
@@ -179,25 +186,21 @@ impl<'a> Mirror<'a> {
                 None => MirrorError::NoBranch { root },
             }
         };
-        let name = match branch {
-            Some(branch) => format!("refs/heads/{branch}"),
-            None => {
-                let head = self.git.trusted(&["-C", &root, "symbolic-ref", "--quiet", "HEAD"], b"");
-                match head {
-                    Ok(name) => String::from_utf8_lossy(&name).trim_end().to_owned(),
-                    // It says nothing when HEAD is no branch.
-                    Err(Failed::Exit { ref words, .. }) if words.is_empty() => return Err(no_branch()),
-                    Err(source) => return Err(MirrorError::Root { root: self.root.to_owned(), source }),
-                }
-            }
+        // In one go: the branch that is checked out, its commit and that one's tree.
+        let named = branch.map_or_else(|| "HEAD".to_owned(), |branch| format!("refs/heads/{branch}"));
+        let (commit, tree) = (format!("{named}^{{commit}}"), format!("{named}^{{tree}}"));
+        let asked = ["-C", &root, "rev-parse", &commit, &tree, "--symbolic-full-name", &named];
+        let told = match self.git.trusted(&asked, b"") {
+            Ok(told) => told,
+            Err(Failed::Exit { ref words, .. }) if is_unborn(words) => return Err(no_branch()),
+            Err(source) => return Err(MirrorError::Root { root: self.root.to_owned(), source }),
         };
+        let mut told = told.split(|byte| *byte == b'\n');
+        let mut id = || told.next().and_then(ObjectId::from_hex).ok_or_else(no_branch);
+        let (commit, tree) = (id()?, id()?);
+        let name = told.next().map(String::from_utf8_lossy).unwrap_or_default();
         let branch = name.strip_prefix("refs/heads/").filter(|branch| is_branch_name(branch.as_bytes()));
-        let branch = branch.ok_or_else(no_branch)?.to_owned();
-        let asked =
-            ["-C", &root, "rev-parse", "--verify", "--quiet", "--end-of-options", &format!("{name}^{{commit}}")];
-        let commit = self.git.trusted(&asked, b"").map_err(|_unborn| no_branch())?;
-        let commit = ObjectId::from_hex(commit.trim_ascii_end()).ok_or_else(no_branch)?;
-        Ok(Tip { branch, commit })
+        Ok(Tip { branch: branch.ok_or_else(no_branch)?.to_owned(), commit, tree })
     }
 
     /// Brings the branch of the root into the mirror. Nothing of the root is written.

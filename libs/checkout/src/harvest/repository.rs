@@ -176,7 +176,8 @@ impl<'a> Repository<'a> {
     ) -> Result<Output, Failed> {
         let mut shown = vec![self.mirror(), self.own()];
         shown.extend_from_slice(&self.shown);
-        let date = format!("{} +0000", self.bench.date);
+        // With that sign, git takes any number for seconds.
+        let date = format!("@{} +0000", self.bench.date);
         let mut all = Vec::from(IDENTITY);
         all.extend([("GIT_AUTHOR_DATE", date.as_str()), ("GIT_COMMITTER_DATE", date.as_str())]);
         all.extend_from_slice(variables);

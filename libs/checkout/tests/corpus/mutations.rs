@@ -170,7 +170,7 @@ fn mutate(chance: &mut Chance, agent: &Agent<'_>) -> Option<String> {
         11 => {
             let name = path.parent().unwrap_or(&path).join(chance.pick(&NAMES));
             let length = chance.below(400);
-            std::fs::write(name, chance.bytes(length))
+            overwrite(&name, &chance.bytes(length))
         }
         12 => {
             let mode = u32::try_from(chance.below(0o1000)).expect("small");
@@ -183,7 +183,7 @@ fn mutate(chance: &mut Chance, agent: &Agent<'_>) -> Option<String> {
         14 => extension(chance, &agent.clone.join(".git/index")),
         15 => {
             let size = 1 << (10 + chance.below(30));
-            std::fs::OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(size))
+            open(&path).and_then(|file| file.set_len(size))
         }
         16 => std::fs::rename(&path, agent.clone.join(chance.pick(&NAMES))),
         _ => return None,
@@ -193,6 +193,20 @@ fn mutate(chance: &mut Chance, agent: &Agent<'_>) -> Option<String> {
 
 fn remove(path: &Path) -> std::io::Result<()> {
     if path.symlink_metadata()?.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) }
+}
+
+/// Opens a file to write to it, and nothing but a file: a pipe would wait for somebody else.
+fn open(path: &Path) -> std::io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let flags = (nix::fcntl::OFlag::O_NONBLOCK | nix::fcntl::OFlag::O_NOFOLLOW).bits();
+    std::fs::OpenOptions::new().write(true).create(true).truncate(false).custom_flags(flags).open(path)
+}
+
+fn overwrite(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    use std::io::Write as _;
+    let mut file = open(path)?;
+    file.set_len(0)?;
+    file.write_all(content)
 }
 
 fn append(path: &Path, more: &[u8]) -> std::io::Result<()> {
