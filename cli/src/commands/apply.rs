@@ -102,8 +102,7 @@ fn finish(
             for path in outcome.conflicts.iter().filter(|_| !arguments.json) {
                 print_line(&format!("conflict  {}", harmless(path)));
             }
-            let count = outcome.conflicts.len();
-            crate::say!("{count} path(s) changed on both sides; nothing was written");
+            crate::say!("both sides changed the same places; nothing was written");
             crate::say!("hint: take the work as it was with `--on-base`, and merge that branch yourself");
             Ok(Exit::NotSucceeded)
         }
@@ -121,9 +120,10 @@ fn finish(
 
 fn head(work: &launcher::IntegratedWork) -> String {
     let onto = if work.branch.is_empty() { "its base" } else { &work.branch };
+    let files = if work.files == 1 { "1 file".to_owned() } else { format!("{} files", work.files) };
     let mut line = format!(
-        "{}: {} file(s), +{} -{}, as {} on {onto} ({})",
-        work.project, work.files, work.added, work.removed, work.tip, work.onto
+        "{}: {files}, +{} -{}, as {} on {onto} ({})",
+        work.project, work.added, work.removed, work.tip, work.onto
     );
     if work.tip != work.work {
         line.push_str(&format!("\n{}: the root has moved since; the work itself is {}", work.project, work.work));
