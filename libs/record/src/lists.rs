@@ -244,6 +244,8 @@ closed_list! {
         Tmpfs = "tmpfs",
         /// The runner itself.
         Runner = "runner",
+        /// The launcher, when it takes the work out.
+        Launcher = "launcher",
         /// Nothing: the limit is not in force here.
         None = "none",
     }
