@@ -201,30 +201,76 @@ fn bring(
     let journal = mend(mirror, request, own, act)?;
     let expected = look::Expected { owner: request.owner, root: &request.root, branch: &tip.branch, ours: None };
     let clone = look::look(&request.clone, expected)?;
-    *seen = Some(Found {
-        base: Some(clone.base),
-        distrusted: distrust::look_over(&request.clone, Some(&request.root), true),
+    let shadow = shadow(mirror, request, own);
+    // What the root has become is asked while the clone is looked through: neither needs the other.
+    let (news, looked) = std::thread::scope(|threads| {
+        let news = threads.spawn(|| {
+            let distrusted = distrust::look_over(&request.clone, Some(&request.root), true);
+            (News::of(mirror, clone.base, tip), distrusted)
+        });
+        let looked = shadow.as_ref().map(|shadow| look_through(mirror, request, shadow, &clone));
+        (news.join(), looked)
     });
-    mirror.fetch(tip)?;
-    if !mirror.is_ancestor(clone.base, tip.commit)? {
+    let (news, distrusted) = news.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    *seen = Some(Found { base: Some(clone.base), distrusted });
+    let news = news?;
+    if !news.is_ancestor {
         let detail = format!("its commit {} is not in the root's history", clone.base);
         return Err(Kept::asked(Reason::NotFastForward, detail).into());
     }
-    let tree = Tree::of(mirror, clone.base)?;
-    check_index(&clone, &tree)?;
-    let walked = worktree::walk(&clone.top, &[&tree], request.owner, request.clone.as_os_str().len())?;
-    check_large(mirror, &tree, &walked.large)?;
-    let shadow = shadow(mirror, request, own)?;
-    check_clean(&shadow, clone.base, &walked.nested)?;
+    let looked = looked.ok();
+    let shadow = shadow?;
+    let tree = match looked {
+        Some(Ok(tree)) if !news.anew => tree,
+        Some(Err(Stopped::Kept(kept))) if !news.anew => return Err(kept.into()),
+        // The mirror did not have the clone's commit yet, or changed places under it.
+        _ => look_through(mirror, request, &shadow, &clone)?,
+    };
     if clone.base == tip.commit {
         return Ok(());
     }
-    let changes = Changes::between(mirror, clone.base, tip.commit)?;
-    worktree::check_room(&clone.top, &tree, &changes, request.owner)?;
+    worktree::check_room(&clone.top, &tree, &news.changes, request.owner)?;
     if act {
         advance::advance(&shadow, &journal, &tip.branch, (clone.base, tip.commit))?;
     }
     Ok(())
+}
+
+/// What the root has become since a commit.
+struct News {
+    /// True when the mirror was made anew.
+    anew: bool,
+    /// True when the commit is in the history of the root's tip.
+    is_ancestor: bool,
+    /// What has changed between the two.
+    changes: Changes,
+}
+
+impl News {
+    fn of(mirror: &Mirror<'_>, base: ObjectId, tip: &Tip) -> Result<Self, Stopped> {
+        let anew = mirror.fetch(tip)?;
+        let is_ancestor = mirror.is_ancestor(base, tip.commit)?;
+        let changes = match is_ancestor && base != tip.commit {
+            true => Changes::between(mirror, base, tip.commit)?,
+            false => Changes::default(),
+        };
+        Ok(Self { anew, is_ancestor, changes })
+    }
+}
+
+/// Looks through index and work tree of a clone; they must be what its commit holds. Returns what that is.
+fn look_through(
+    mirror: &Mirror<'_>,
+    request: &Request,
+    shadow: &Shadow<'_>,
+    clone: &look::Clone,
+) -> Result<Tree, Stopped> {
+    let tree = Tree::of(mirror, clone.base)?;
+    check_index(clone, &tree)?;
+    let walked = worktree::walk(&clone.top, &[&tree], request.owner, request.clone.as_os_str().len())?;
+    check_large(mirror, &tree, &walked.large)?;
+    check_clean(shadow, clone.base, &walked.nested)?;
+    Ok(tree)
 }
 
 /// Undoes what an update that was cut short has left in the clone. Returns where the journal is.

@@ -205,13 +205,16 @@ impl<'a> Mirror<'a> {
 
     /// Brings the branch of the root into the mirror. Nothing of the root is written.
     ///
-    /// What a killed git or a cut power supply has left in the mirror is no reason to fail: it is made anew then.
-    pub(crate) fn fetch(&self, tip: &Tip) -> Result<(), MirrorError> {
+    /// What a killed git or a cut power supply has left in the mirror is no reason to fail: it is made anew then. Says whether it
+    /// was.
+    pub(crate) fn fetch(&self, tip: &Tip) -> Result<bool, MirrorError> {
         let kept = self.path.join("refs/heads").join(&tip.branch);
         if std::fs::read(&kept).is_ok_and(|id| id.trim_ascii_end() == tip.commit.to_string().as_bytes()) {
-            return Ok(());
+            return Ok(false);
         }
+        let mut anew = false;
         if let Err(error) = self.fetch_into(&self.path, tip) {
+            anew = true;
             tracing::warn!(%error, "The mirror of a root does not take its branch; it is made anew");
             let made = self.make()?;
             let fetched = self.fetch_into(&made, tip).map_err(MirrorError::from).and_then(|()| self.place(&made));
@@ -221,7 +224,7 @@ impl<'a> Mirror<'a> {
             fetched?;
         }
         self.tidy();
-        Ok(())
+        Ok(anew)
     }
 
     fn fetch_into(&self, mirror: &Path, tip: &Tip) -> Result<(), Failed> {
