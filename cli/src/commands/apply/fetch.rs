@@ -72,7 +72,7 @@ impl Repository {
 
     /// Takes the one commit of a bundle as the new branch.
     ///
-    /// By index-pack(1) and update-ref(1): unlike git-fetch(1) in every version, these check each object of a bundle, and
+    /// By index-pack(1) and update-ref(1): unlike git-fetch(1) of git 2.39, these check each object of a bundle, and
     /// create a branch only where there is none.
     pub(super) fn take(&self, bundle: File, work: &IntegratedWork, branch: &str, run: &RunId) -> Result<(), Failure> {
         let wrong = |what: &str| Failure::unreachable(format!("the bundle {what}; nothing was written"));

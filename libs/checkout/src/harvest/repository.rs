@@ -127,7 +127,7 @@ impl<'a> Repository<'a> {
     /// Takes over the refs of a bundle, a plain file whoever has written it, that `wanted` wants. Every object is checked, its
     /// id is computed anew, and what it leads to must be there.
     ///
-    /// Not by git-fetch(1): that checks nothing of a bundle before git 2.46.
+    /// Not by git-fetch(1): git 2.39 checks nothing of a bundle that it fetches, whatever `transfer.fsckObjects` says.
     pub(crate) fn receive(&self, bundle: File, wanted: impl Fn(&str) -> bool) -> Result<(), Failed> {
         let failed = |source: std::io::Error| Failed::Start { program: "git index-pack".to_owned(), source };
         let mut bundle = BufReader::new(bundle);
